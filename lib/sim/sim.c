@@ -335,9 +335,8 @@ static void note_setting(struct sim *sim, const char *setting)
 
 bool sim_run(const struct sim_options *options, struct sim_result *result)
 {
-    struct sim *sim = calloc(1, sizeof *sim);
+    struct sim *sim = sim_alloc(sizeof *sim);
 
-    URO_ASSERT(sim != NULL);
     memset(result, 0, sizeof *result);
     sim->options = *options;
     build(sim);

@@ -94,8 +94,7 @@ void sim_forger_deliver(struct sim_forged *forged, struct sim_host *to, uint16_t
     sim_forger_raw(to, forged->bytes, (uint32_t)forged->length);
 }
 
-/* ---- packets and messages
- * --------------------------------------------------------------------- */
+/* ---- packets and messages ---- */
 
 static uint32_t below(struct sim_attacker *attacker, uint32_t bound)
 {
@@ -205,8 +204,7 @@ static void forge_message(struct sim_attacker *attacker, unsigned side)
     deliver(attacker, &forged, side);
 }
 
-/* ---- management datagrams of the two hosts, sent again
- * ---------------------------------------- */
+/* ---- management datagrams of the two hosts, sent again ---- */
 
 enum change { UNCHANGED, SHORT, LONG, KEY, CLASS, SERVICE, REMOTE_ID, LOCAL_ID, CUT, CHANGES };
 
@@ -328,8 +326,7 @@ static void overhear_mad(struct sim_attacker *attacker, unsigned side,
     memcpy(kept->bytes, frame->payload, URO_MAD_LEN);
 }
 
-/* ---- the node
- * --------------------------------------------------------------------------------- */
+/* ---- the node ---- */
 
 static void attacker_run(struct sim_node *node)
 {

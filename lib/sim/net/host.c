@@ -18,12 +18,6 @@
 #define HOPS       512u /* more than any host needs */
 #define FRAME_MAX  (URO_ETHER_LEN_MAX + URO_ICRC_LEN + 9600u)
 
-/* Asserts that a call of the engine succeeded. */
-static void check(int result)
-{
-    URO_ASSERT(result == 0);
-}
-
 static void host_accept(struct sim_node *node, struct sim_world_frame *frame)
 {
     struct sim_host *host = URO_CONTAINER_OF(node, struct sim_host, node);
@@ -60,8 +54,7 @@ static uro_time host_next(const struct sim_node *node)
         return sim_threads_next(&host->threads);
     if (host->waiting != NULL || host->looped)
         return 0;
-    uro_time next = uroce_engine_rung(host->engine) ? 0 : uroce_engine_next(host->engine);
-    return next < host->tx_free ? host->tx_free : next;
+    return uroce_engine_rung(host->engine) ? host->tx_free : next_due(host);
 }
 
 /* Counters of arrived datagrams. Each datagram increases exactly one of them. Later drops are
@@ -113,7 +106,7 @@ static uint32_t receive(struct sim_host *host)
     if (count == 0)
         return 0;
     uint64_t due = named(host) + count_datagrams(packets, count);
-    check(uroce_engine_input(host->engine, packets, count, host->world->now));
+    sim_must(uroce_engine_input(host->engine, packets, count, host->world->now));
     if (named(host) < due)
         sim_world_fail(host->world, "%c received a frame that no counter counts",
                        host->config.name);
@@ -268,7 +261,8 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
     memcpy(host->mac.octets, config->engine.mac, sizeof host->mac.octets);
     host->gids[0] = uro_gid_link_local(&host->mac);
     memcpy(host->gids[1].octets, config->engine.addresses[0].gid, sizeof host->gids[1].octets);
-    check(sim_inside_create(&config->engine, HOPS, config->table_bits, world->now, &host->engine));
+    sim_must(
+        sim_inside_create(&config->engine, HOPS, config->table_bits, world->now, &host->engine));
     static const struct sim_threads_engine engine = { run_round, next_due };
     if (config->threads)
         sim_threads_init(&host->threads, host, &engine);
@@ -284,10 +278,11 @@ void sim_host_fini(struct sim_host *host)
     }
     for (uint32_t i = 0; i < host->domain_count; i++) {
         const struct sim_host_domain *domain = &host->domains[i];
-        check(domain->pd != NULL ? uroce_pd_destroy(domain->pd) : uroce_xrcd_destroy(domain->xrcd));
+        sim_must(domain->pd != NULL ? uroce_pd_destroy(domain->pd)
+                                    : uroce_xrcd_destroy(domain->xrcd));
     }
     free(host->domains);
-    check(uroce_engine_destroy(host->engine));
+    sim_must(uroce_engine_destroy(host->engine));
 }
 
 static struct sim_host_domain *find_domain(const struct sim_host *host, uint32_t number, bool xrc)
@@ -300,8 +295,7 @@ static struct sim_host_domain *find_domain(const struct sim_host *host, uint32_t
 
 static struct sim_host_domain *add_domain(struct sim_host *host, uint32_t number)
 {
-    host->domains = realloc(host->domains, (host->domain_count + 1) * sizeof *host->domains);
-    URO_ASSERT(host->domains != NULL);
+    host->domains = sim_realloc(host->domains, (host->domain_count + 1) * sizeof *host->domains);
     struct sim_host_domain *domain = &host->domains[host->domain_count++];
     *domain = (struct sim_host_domain){ .number = number };
     return domain;
@@ -313,7 +307,7 @@ struct uroce_pd *sim_host_pd(struct sim_host *host, uint32_t number)
 
     if (domain == NULL) {
         domain = add_domain(host, number);
-        check(uroce_pd_create(host->engine, &domain->pd));
+        sim_must(uroce_pd_create(host->engine, &domain->pd));
     }
     return domain->pd;
 }
@@ -324,7 +318,7 @@ struct uroce_xrcd *sim_host_xrcd(struct sim_host *host, uint32_t number)
 
     if (domain == NULL) {
         domain = add_domain(host, number);
-        check(uroce_xrcd_create(host->engine, &domain->xrcd));
+        sim_must(uroce_xrcd_create(host->engine, &domain->xrcd));
     }
     return domain->xrcd;
 }

@@ -29,6 +29,22 @@ struct sim_world_line {
     };
 };
 
+void *sim_alloc(size_t size)
+{
+    void *memory = calloc(1, size);
+
+    URO_ASSERT(memory != NULL);
+    return memory;
+}
+
+void *sim_realloc(void *memory, size_t size)
+{
+    void *moved = realloc(memory, size);
+
+    URO_ASSERT(moved != NULL);
+    return moved;
+}
+
 void sim_world_init(struct sim_world *world, uint64_t seed, uro_time start)
 {
     memset(world, 0, sizeof *world);
@@ -36,8 +52,7 @@ void sim_world_init(struct sim_world *world, uint64_t seed, uro_time start)
     world->digest = FNV_START;
     world->jumper.due = URO_TIME_NEVER;
     uro_rng_init_number(&world->rng, seed);
-    world->lines = calloc(LINES, sizeof *world->lines);
-    URO_ASSERT(world->lines != NULL);
+    world->lines = sim_alloc(LINES * sizeof *world->lines);
 }
 
 void sim_world_fini(struct sim_world *world)

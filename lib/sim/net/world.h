@@ -12,6 +12,17 @@
 
 #define SIM_WORLD_NODES_MAX 1024u
 
+/* Asserts that a call of the engine succeeded. */
+static inline void sim_must(int result)
+{
+    URO_ASSERT(result == 0);
+}
+
+/* Returns zeroed memory. */
+void *sim_alloc(size_t size);
+/* Changes the size of allocated memory. */
+void *sim_realloc(void *memory, size_t size);
+
 struct sim_world;
 
 /* A frame between two nodes. The node that holds the frame owns it and frees it with

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/crc32.h"
+#include "sim/net/world.h"
 #include "wire/bytes.h"
 
 #define GAP_MAX   16u /* canary bytes between pieces */
@@ -70,10 +71,8 @@ void sim_memory_register(struct sim_memory *memory, enum sim_memory_section sect
     const uint32_t start = memory->offsets[section];
 
     *region = (struct sim_memory_region){ .pd = pd };
-    int result =
-        uroce_mr_create_at(pd, memory->memory + start, (size_t)size->slots * size->slot_size,
-                           memory->base + start, size->access, &region->mr);
-    URO_ASSERT(result == 0);
+    sim_must(uroce_mr_create_at(pd, memory->memory + start, (size_t)size->slots * size->slot_size,
+                                memory->base + start, size->access, &region->mr));
     region->key = uroce_mr_key(region->mr);
 }
 
@@ -83,8 +82,7 @@ void sim_memory_deregister(struct sim_memory *memory, enum sim_memory_section se
 
     if (region->mr == NULL)
         return;
-    int result = uroce_mr_destroy(region->mr);
-    URO_ASSERT(result == 0);
+    sim_must(uroce_mr_destroy(region->mr));
     region->mr = NULL;
 }
 

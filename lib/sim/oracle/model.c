@@ -89,11 +89,6 @@ static void make_tables(void)
                     k == 0 ? bits(v) : bits(ahead[k - 1][v] & 0xff) ^ ahead[k - 1][v] >> 8;
 }
 
-static uint32_t feed(uint32_t crc, uint8_t byte)
-{
-    return ahead[0][(uint8_t)(crc ^ byte)] ^ crc >> 8;
-}
-
 static uint32_t feed_all(uint32_t crc, const uint8_t *bytes, size_t length)
 {
     for (; length >= 4; bytes += 4, length -= 4) {
@@ -102,7 +97,7 @@ static uint32_t feed_all(uint32_t crc, const uint8_t *bytes, size_t length)
               ahead[0][crc >> 24];
     }
     for (; length > 0; bytes++, length--)
-        crc = feed(crc, *bytes);
+        crc = ahead[0][(uint8_t)(crc ^ *bytes)] ^ crc >> 8;
     return crc;
 }
 

@@ -68,61 +68,52 @@ static bool one_in(struct uro_rng *rng, uint32_t count)
 
 /* ---- every struct of a link ------------------------------------------------------------------ */
 
-/* A function that is called for each struct of a link, and its arguments. */
-struct visit {
-    void (*visit)(const struct visit *visit, enum sim_fields_kind kind, uint32_t index,
-                  void *object);
-    const struct sim_plan *plan;
-    uint32_t without;
-    uint32_t count;
-    uint32_t work;
+/* A change of each struct of a link. */
+struct change {
+    bool draws;       /* true: draws all fields; false: changes fields that were drawn */
+    uint32_t without; /* parts to turn off */
+    uint32_t count;   /* divisor of numbers of objects, unless it draws */
+    uint32_t work;    /* divisor of the work of an object, unless it draws */
 };
 
-static void visit_pairs(const struct visit *visit, struct sim_plan_pair *pairs, uint32_t count,
-                        enum sim_fields_kind end, uint32_t from)
+static void change_object(const struct sim_plan *plan, const struct change *change,
+                          enum sim_fields_kind kind, uint32_t index, void *object)
+{
+    struct uro_rng rng = numbers(plan->seed, kind, index);
+
+    if (change->draws) {
+        sim_fields_draw(kind, object, &rng, change->without);
+        return;
+    }
+    sim_fields_clear(kind, object, change->without);
+    sim_fields_divide(kind, object, change->count, change->work);
+}
+
+static void change_pairs(const struct sim_plan *plan, const struct change *change,
+                         struct sim_plan_pair *pairs, uint32_t count, enum sim_fields_kind end,
+                         uint32_t from)
 {
     for (uint32_t i = 0; i < count; i++) {
-        visit->visit(visit, SIM_FIELDS_PAIR, from + i, &pairs[i]);
+        change_object(plan, change, SIM_FIELDS_PAIR, from + i, &pairs[i]);
         for (uint32_t j = 0; j < 2; j++)
-            visit->visit(visit, end, (from + i) * 2 + j, &pairs[i].ends[j]);
+            change_object(plan, change, end, (from + i) * 2 + j, &pairs[i].ends[j]);
     }
 }
 
-static void visit_all(const struct visit *visit, struct sim_plan *plan)
+static void change_all(struct sim_plan *plan, const struct change *change)
 {
-    visit->visit(visit, SIM_FIELDS_LINK, 0, plan);
+    change_object(plan, change, SIM_FIELDS_LINK, 0, plan);
     for (uint32_t side = 0; side < 2; side++) {
-        visit->visit(visit, SIM_FIELDS_CABLE, side, &plan->cables[side]);
+        change_object(plan, change, SIM_FIELDS_CABLE, side, &plan->cables[side]);
         for (uint32_t i = 0; i < SIM_PLAN_SRQS_MAX; i++)
-            visit->visit(visit, SIM_FIELDS_SRQ, side * SIM_PLAN_SRQS_MAX + i, &plan->srqs[side][i]);
+            change_object(plan, change, SIM_FIELDS_SRQ, side * SIM_PLAN_SRQS_MAX + i,
+                          &plan->srqs[side][i]);
     }
-    visit_pairs(visit, plan->pairs, SIM_PLAN_PAIRS_MAX, SIM_FIELDS_END, 0);
-    visit_pairs(visit, plan->ucs, SIM_PLAN_UCS_MAX, SIM_FIELDS_UNRELIABLE, 16);
-    visit_pairs(visit, plan->parties, SIM_PLAN_PARTIES_MAX, SIM_FIELDS_UNRELIABLE, 32);
-    visit->visit(visit, SIM_FIELDS_CM, 0, &plan->cm);
-    visit->visit(visit, SIM_FIELDS_ATTACKED, 0, &plan->attacked);
-}
-
-static void draw_fields(const struct visit *visit, enum sim_fields_kind kind, uint32_t index,
-                        void *object)
-{
-    struct uro_rng rng = numbers(visit->plan->seed, kind, index);
-
-    sim_fields_draw(kind, object, &rng, visit->without);
-}
-
-static void clear_fields(const struct visit *visit, enum sim_fields_kind kind, uint32_t index,
-                         void *object)
-{
-    (void)index;
-    sim_fields_clear(kind, object, visit->without);
-}
-
-static void divide_fields(const struct visit *visit, enum sim_fields_kind kind, uint32_t index,
-                          void *object)
-{
-    (void)index;
-    sim_fields_divide(kind, object, visit->count, visit->work);
+    change_pairs(plan, change, plan->pairs, SIM_PLAN_PAIRS_MAX, SIM_FIELDS_END, 0);
+    change_pairs(plan, change, plan->ucs, SIM_PLAN_UCS_MAX, SIM_FIELDS_UNRELIABLE, 16);
+    change_pairs(plan, change, plan->parties, SIM_PLAN_PARTIES_MAX, SIM_FIELDS_UNRELIABLE, 32);
+    change_object(plan, change, SIM_FIELDS_CM, 0, &plan->cm);
+    change_object(plan, change, SIM_FIELDS_ATTACKED, 0, &plan->attacked);
 }
 
 /* ---- members that depend on several fields --------------------------------------------------- */
@@ -259,12 +250,10 @@ static void draw_attacked(struct sim_plan_attacked *attacked, struct sim_plan_sr
 /* Draws the plan of one link, whose fields @seed, @clean and @hosts are set. */
 static void draw_link(struct sim_plan *plan)
 {
-    const struct visit visit = { .visit = draw_fields,
-                                 .plan = plan,
-                                 .without = plan->clean ? LINK_FAULTS : 0 };
+    const struct change draw = { .draws = true, .without = plan->clean ? LINK_FAULTS : 0 };
     struct uro_rng rng = numbers(plan->seed, NUMBERS_LINK, 0);
 
-    visit_all(&visit, plan);
+    change_all(plan, &draw);
     plan->calm_at = SIM_PLAN_START + URO_MS(1) + URO_US(sim_fields_skewed(&rng, 100, 60000));
     for (unsigned side = 0; side < 2 && plan->clean; side++)
         plan->cables[side].quirks &= ~SIM_QUIRK_LOSSY;
@@ -286,12 +275,10 @@ static void draw_link(struct sim_plan *plan)
  * of a run with two hosts. */
 static void thin(struct sim_plan *plan, uint32_t links)
 {
-    const struct visit visit = { .visit = divide_fields,
-                                 .count = links,
-                                 .work = links > 2 ? 4 : 2 };
+    const struct change divide = { .count = links, .work = links > 2 ? 4 : 2 };
     uint32_t parties = links > 3 ? PARTIES_MAX - 1 : PARTIES_MAX;
 
-    visit_all(&visit, plan);
+    change_all(plan, &divide);
     plan->party_count = plan->party_count > parties ? parties : plan->party_count;
     plan->cq_count = plan->cq_count > CQS_MAX ? CQS_MAX : plan->cq_count;
     for (unsigned side = 0; side < 2; side++) {
@@ -417,6 +404,13 @@ static uro_time cm_patience(const struct sim_plan *plan)
     return callers == 0 ? 0 : 2 * one + callers * TRIES * one;
 }
 
+static uro_time unreliable_patience(const struct sim_plan *plan, const struct sim_plan_end *end)
+{
+    return URO_MS(100) + 2 * end->sends *
+                             (2 * sim_plan_flight_max(plan) + 2 * plan->poll_wait_max +
+                              end->post_wait_max + end->recv_wait_max);
+}
+
 /* Returns the time limit for the work of a link after the faults stop. It is generous: the
  * simulator looks for work that never ends, not for slow work. */
 static uro_time link_patience(const struct sim_plan *plan)
@@ -437,18 +431,10 @@ static uro_time link_patience(const struct sim_plan *plan)
                                         (RETRY_MAX + 2) * SIM_PLAN_ACK_TIMEOUT(end->timeout) * 2);
         }
     }
-    for (uint32_t i = 0; i < plan->uc_count; i++) {
-        const struct sim_plan_pair *uc = &plan->ucs[i];
-        sum += URO_MS(100) + 2 * uc->ends[0].sends *
-                                 (2 * flight + 2 * plan->poll_wait_max + uc->ends[0].post_wait_max +
-                                  uc->ends[0].recv_wait_max);
-    }
-    for (uint32_t i = 0; i < plan->party_count; i++) {
-        const struct sim_plan_pair *party = &plan->parties[i];
-        sum += URO_MS(100) + 2 * party->ends[0].sends *
-                                 (2 * flight + 2 * plan->poll_wait_max +
-                                  party->ends[0].post_wait_max + party->ends[0].recv_wait_max);
-    }
+    for (uint32_t i = 0; i < plan->uc_count; i++)
+        sum += unreliable_patience(plan, &plan->ucs[i].ends[0]);
+    for (uint32_t i = 0; i < plan->party_count; i++)
+        sum += unreliable_patience(plan, &plan->parties[i].ends[0]);
     return sum + cm_patience(plan) + (plan->attacked.wait_max > 0 ? ATTACKED_WAIT : 0);
 }
 
@@ -584,13 +570,11 @@ static void add_timeouts(struct sim_plan *plan)
 /* Turns off the parts @without, and halves the work @less times. */
 static void shrink(struct sim_plan *plan, uint32_t without, uint32_t less)
 {
-    const struct visit clear = { .visit = clear_fields, .without = without };
-    const struct visit divide = { .visit = divide_fields, .count = 1u << less, .work = 1u << less };
+    const struct change change = { .without = without, .count = 1u << less, .work = 1u << less };
 
-    visit_all(&clear, plan);
+    change_all(plan, &change);
     if (without & SIM_PLAN_PART(SRQ))
         plan->srq_count[0] = plan->srq_count[1] = 0;
-    visit_all(&divide, plan);
     plan->calm_at = SIM_PLAN_START + (plan->calm_at - SIM_PLAN_START) / (less + 1);
 }
 

@@ -49,8 +49,7 @@ static bool is_finishing(const struct sim_endpoint *end)
     return end->workload->attacked->finishing;
 }
 
-/* ---- lives -------------------------------------------------------------------------------------
- */
+/* ---- lives ---- */
 
 static void begin(struct sim_endpoint *end)
 {
@@ -68,7 +67,7 @@ static void begin(struct sim_endpoint *end)
     }
     end->sends_left = end->type == UROCE_XRC_TGT ? 0 : last ? LAST_SENDS : sends;
     attacked->finishing |= last;
-    attacked->finishing_since = end->workload->world->now;
+    attacked->finishing_since = end->world->now;
 }
 
 /* Registers a range for each set of rights. The memory between the ranges has no key. */
@@ -110,9 +109,8 @@ static void connect(struct sim_endpoint *end)
     known->seen[URO_REQUEST] = end->peer->wire_psn;
     known->seen[URO_RESPONSE] = end->wire_psn;
     if (end->type == UROCE_UD &&
-        uroce_ah_create(end->pd, &address, end->workload->world->now, &known->ah) != 0)
-        sim_world_fail(end->workload->world,
-                       "an address handle of an attacked queue pair could not be made");
+        uroce_ah_create(end->pd, &address, end->world->now, &known->ah) != 0)
+        sim_world_fail(end->world, "an address handle of an attacked queue pair could not be made");
 }
 
 /* The completions of an XRC target stay in their CQ when the target is destroyed. */
@@ -158,19 +156,13 @@ static bool worked(const struct sim_endpoint *end)
     return is_finishing(end) && sim_endpoint_worked(end);
 }
 
-/* ---- requests ----------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 /* UC supports the first four, UD the first two. */
 static const uint8_t opcodes[] = { UROCE_SEND,       UROCE_SEND_WITH_IMM,
                                    UROCE_RDMA_WRITE, UROCE_RDMA_WRITE_WITH_IMM,
                                    UROCE_RDMA_READ,  UROCE_COMPARE_SWAP,
                                    UROCE_FETCH_ADD };
-
-static uint32_t opcode_count(const struct sim_endpoint *end)
-{
-    return end->type == UROCE_UD ? 2 : end->type == UROCE_UC ? 4 : URO_ARRAY_LEN(opcodes);
-}
 
 static uint32_t header_of(const struct sim_endpoint *end)
 {
@@ -200,9 +192,9 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
 {
     const struct sim_memory *there = &end->peer->memory;
     struct uro_rng *rng = &end->rng;
+    uint32_t count = end->type == UROCE_UD ? 2 : end->type == UROCE_UC ? 4 : URO_ARRAY_LEN(opcodes);
 
-    request->opcode =
-        is_finishing(end) ? UROCE_SEND : opcodes[uro_rng_below(rng, opcode_count(end))];
+    request->opcode = is_finishing(end) ? UROCE_SEND : opcodes[uro_rng_below(rng, count)];
     request->length = uro_rng_below(rng, end->life->plan->message_max + 1);
     if (sim_model_is(request->opcode, SIM_ATOMIC))
         request->length = 8;
@@ -235,8 +227,7 @@ static void fill(struct sim_endpoint *end, const struct sim_request *request,
     }
 }
 
-/* ---- completions -------------------------------------------------------------------------------
- */
+/* ---- completions ---- */
 
 static void on_error(struct sim_endpoint *end, const struct sim_request *request, uint32_t status)
 {
@@ -259,8 +250,7 @@ static void take_last(struct sim_endpoint *end, const struct sim_receive *receiv
     if (end->messages_taken == peer->messages_sent ||
         cqe->length != header_of(end) + request->length ||
         !sim_model_holds(bytes + header_of(end), request->length, request->seed))
-        sim_endpoint_fail(end, "receive", receive->number,
-                          "after the attack: the message is not what was sent");
+        sim_receive_fail(end, receive, "after the attack: the message is not what was sent");
     end->messages_taken++;
 }
 
@@ -271,19 +261,17 @@ static void take(struct sim_endpoint *end, const struct sim_receive *receive,
     bool write = cqe->opcode == UROCE_DONE_RECV_RDMA_WITH_IMM;
 
     if (write ? end->type == UROCE_UD : cqe->opcode != UROCE_DONE_RECV)
-        sim_endpoint_fail(end, "receive", receive->number, "completed as another kind of request");
+        sim_receive_fail(end, receive, "completed as another kind of request");
     if (!write && cqe->length > receive->recv->size)
-        sim_endpoint_fail(end, "receive", receive->number,
-                          "is longer than the receive that took it");
+        sim_receive_fail(end, receive, "is longer than the receive that took it");
     if (end->type == UROCE_UD && (cqe->length < SIM_GRH || !(cqe->flags & UROCE_COMPLETION_GRH) ||
                                   cqe->source_qpn > URO_QPN_MULTICAST))
-        sim_endpoint_fail(end, "receive", receive->number, "does not look like a datagram");
+        sim_receive_fail(end, receive, "does not look like a datagram");
     if (is_finishing(end))
         take_last(end, receive, cqe);
 }
 
-/* ---- the frames of the attacker ---------------------------------------------------------------
- */
+/* ---- the frames of the attacker ---- */
 
 static uint32_t below(struct sim_attacked *attacked, uint32_t bound)
 {
@@ -523,8 +511,7 @@ static void forge(struct sim_attacked *attacked)
         repeat(attacked, way == 6, way == 7);
 }
 
-/* ---- the attack --------------------------------------------------------------------------------
- */
+/* ---- the attack ---- */
 
 void sim_attacked_calm(struct sim_attacked *attacked)
 {
@@ -539,28 +526,20 @@ void sim_attacked_calm(struct sim_attacked *attacked)
     life->ends[0].sends_left = life->ends[1].sends_left = 0;
 }
 
-static bool is_alive(const struct sim_attacked *attacked)
-{
-    return attacked->life.ends[0].alive && attacked->life.ends[1].alive;
-}
-
-/* Returns the time limit for the last messages. */
-static uro_time answer_max(const struct sim_attacked *attacked)
-{
-    return 2 * sim_plan_flight_max(attacked->workload->plan) + ANSWER_MAX;
-}
-
 static uro_time attacker_next(const struct sim_node *node)
 {
     const struct sim_attacked *attacked = URO_CONTAINER_OF(node, struct sim_attacked, attacker);
     const struct sim_life *life = &attacked->life;
+    bool alive = life->ends[0].alive && life->ends[1].alive;
+    /* The time limit for the last messages. */
+    uro_time answer_max = 2 * sim_plan_flight_max(attacked->workload->plan) + ANSWER_MAX;
 
     if (!attacked->over)
-        return is_alive(attacked) ? attacked->forge_at : SIM_PLAN_START + TIME_MAX;
+        return alive ? attacked->forge_at : SIM_PLAN_START + TIME_MAX;
     if (!attacked->workload->calm || !life->last_life || life->state != SIM_LIFE_RUNNING ||
         !is_robust(&life->ends[0]))
         return URO_TIME_NEVER;
-    return attacked->finishing ? attacked->finishing_since + answer_max(attacked)
+    return attacked->finishing ? attacked->finishing_since + answer_max
                                : attacked->workload->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
 }
 
@@ -638,8 +617,7 @@ struct sim_attacked *sim_attacked_make(struct sim_workload *workload)
 
     if (plan->wait_max == 0)
         return NULL;
-    struct sim_attacked *attacked = calloc(1, sizeof *attacked);
-    URO_ASSERT(attacked != NULL);
+    struct sim_attacked *attacked = sim_alloc(sizeof *attacked);
     workload->attacked = attacked;
     attacked->workload = workload;
     attacked->plan = plan;

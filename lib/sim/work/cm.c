@@ -84,17 +84,17 @@ bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
 static void make_end(struct sim_cm_user *user)
 {
     struct sim_cm *cm = user->cm;
-    struct sim_cm_endpoint *own = calloc(1, sizeof *own);
+    struct sim_cm_endpoint *own = sim_alloc(sizeof *own);
     const struct uroce_qp_attr attr = { .state = UROCE_INIT,
                                         .port = PORT,
                                         .access = SIM_ACCESS_REMOTE };
 
-    URO_ASSERT(own != NULL);
     user->own = own;
     own->user = user;
     own->next = cm->endpoints;
     cm->endpoints = own;
     own->life = (struct sim_life){ .workload = cm->workload,
+                                   .world = cm->workload->world,
                                    .plan = &cm->pair,
                                    .number = user->attempt->number,
                                    .count = 1,
@@ -110,8 +110,7 @@ static void make_end(struct sim_cm_user *user)
     end->type = UROCE_RC;
     end->number = NUMBER_FIRST + user->number;
     end->pd = sim_host_pd(end->host, cm->workload->pds + PD_FIRST + user->number);
-    end->rc = calloc(1, sizeof *end->rc);
-    URO_ASSERT(end->rc != NULL);
+    end->rc = sim_alloc(sizeof *end->rc);
     uro_rng_init_number(&end->rng, uro_rng_u64(&user->rng));
     sim_endpoint_init(end);
     sim_life_begin_endpoint(end);
@@ -305,10 +304,9 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
 {
     struct sim_cm *cm = user->cm;
     const struct sim_plan_cm *plan = cm->plan;
-    struct sim_cm_attempt *attempt = calloc(1, sizeof *attempt);
+    struct sim_cm_attempt *attempt = sim_alloc(sizeof *attempt);
 
-    cm->attempts = realloc(cm->attempts, (cm->attempt_count + 1) * sizeof(void *));
-    URO_ASSERT(attempt != NULL && cm->attempts != NULL);
+    cm->attempts = sim_realloc(cm->attempts, (cm->attempt_count + 1) * sizeof(void *));
     attempt->number = cm->attempt_count;
     cm->attempts[cm->attempt_count++] = attempt;
     attempt->to = user->side;
@@ -677,10 +675,9 @@ static void init_listeners(struct sim_cm *cm, unsigned side)
 
 struct sim_cm *sim_cm_make(struct sim_workload *workload)
 {
-    struct sim_cm *cm = calloc(1, sizeof *cm);
+    struct sim_cm *cm = sim_alloc(sizeof *cm);
     uint32_t callers = workload->plan->cm.callers[0] + workload->plan->cm.callers[1];
 
-    URO_ASSERT(cm != NULL);
     cm->workload = workload;
     cm->plan = &workload->plan->cm;
     uro_rng_init_number(&cm->rng, cm->plan->seed);

@@ -17,7 +17,7 @@ bool sim_cq_empty(const struct uroce_cq *cq)
 
 static void note(struct sim_cq *cq, const struct uroce_completion *cqe)
 {
-    struct sim_world *world = cq->workload->world;
+    struct sim_world *world = cq->world;
     const uint8_t status = (uint8_t)cqe->status;
 
     sim_world_digest(world, &cqe->wr_id, sizeof cqe->wr_id);
@@ -37,7 +37,7 @@ static void resize(struct sim_cq *cq)
 
     if ((uroce_cq_resize(cq->cq, capacity) == 0) != fits)
         sim_world_fail(
-            cq->workload->world,
+            cq->world,
             "a completion queue refused a size that fits, or accepted a size that does not");
     if (fits)
         cq->capacity = capacity;
@@ -46,10 +46,9 @@ static void resize(struct sim_cq *cq)
 static void check(const struct sim_cq *cq)
 {
     if (sim_inside_cq_waiting(cq->cq) > cq->capacity)
-        sim_world_fail(cq->workload->world, "a completion queue holds more than it has room for");
+        sim_world_fail(cq->world, "a completion queue holds more than it has room for");
     if (cq->overflowed && sim_inside_cq_count(cq->cq) != cq->last)
-        sim_world_fail(cq->workload->world,
-                       "a completion was added after its queue had overflowed");
+        sim_world_fail(cq->world, "a completion was added after its queue had overflowed");
 }
 
 void sim_cq_poll(struct sim_cq *cq)
@@ -62,11 +61,11 @@ void sim_cq_poll(struct sim_cq *cq)
     do {
         uint32_t most = sim_world_between(&cq->rng, 1, POLL_MAX);
         count = uroce_cq_poll(cq->cq, cqes, most);
-        for (int i = 0; i < count && !cq->workload->world->failed; i++) {
+        for (int i = 0; i < count && !cq->world->failed; i++) {
             note(cq, &cqes[i]);
-            cq->workload->take(cq, &cqes[i]);
+            sim_judge(cq, &cqes[i]);
         }
-    } while (count > 0 && !cq->workload->world->failed);
+    } while (count > 0 && !cq->world->failed);
 }
 
 static uro_time poller_next(const struct sim_node *node)
@@ -94,16 +93,14 @@ static void poller_run(struct sim_node *node)
         cq->armed = true;
         sim_cq_poll(cq);
     }
-    cq->poll_at = cq->workload->world->now + uro_rng_below(&cq->rng, cq->wait_max + 1);
+    cq->poll_at = cq->world->now + uro_rng_below(&cq->rng, cq->wait_max + 1);
     if (!cq->workload->calm && sim_world_chance(&cq->rng, plan->doze_probability))
         cq->poll_at += URO_US(uro_rng_below(&cq->rng, plan->doze_max));
 }
 
 static void create(struct sim_cq *cq, uint32_t capacity)
 {
-    int result = uroce_cq_create(cq->host->engine, capacity, cq, &cq->cq);
-
-    URO_ASSERT(result == 0);
+    sim_must(uroce_cq_create(cq->host->engine, capacity, cq, &cq->cq));
     cq->capacity = cq->least = capacity;
     cq->armed = cq->reported = cq->overflowed = false;
 }
@@ -115,6 +112,7 @@ void sim_cq_init(struct sim_cq *cq, struct sim_workload *workload, struct sim_ho
     cq->events = workload->plan->cq_events;
     cq->wait_max = workload->plan->poll_wait_max;
     cq->workload = workload;
+    cq->world = workload->world;
     cq->host = host;
     uro_rng_init_number(&cq->rng, uro_rng_u64(&workload->rng));
     create(cq, capacity);
@@ -123,10 +121,8 @@ void sim_cq_init(struct sim_cq *cq, struct sim_workload *workload, struct sim_ho
 
 void sim_cq_fini(struct sim_cq *cq)
 {
-    if (cq->cq == NULL)
-        return;
-    int result = uroce_cq_destroy(cq->cq);
-    URO_ASSERT(result == 0);
+    if (cq->cq != NULL)
+        sim_must(uroce_cq_destroy(cq->cq));
 }
 
 void sim_cq_renew(struct sim_cq *cq, uint32_t capacity)
@@ -249,7 +245,7 @@ static bool has_lost(const struct sim_endpoint *end)
 
 void sim_tight_on_fatal(struct sim_endpoint *end)
 {
-    struct sim_world *world = end->workload->world;
+    struct sim_world *world = end->world;
 
     sim_world_note(world, "qp 0x%06x: QP_FATAL", end->qpn);
     if (!has_lost(end))
@@ -257,31 +253,4 @@ void sim_tight_on_fatal(struct sim_endpoint *end)
     if (end->fatal || uroce_qp_state(end->qp) != UROCE_ERR)
         sim_world_fail(world, "qp 0x%06x: QP_FATAL was reported again, or outside ERR", end->qpn);
     end->fatal = true;
-}
-
-static uint32_t waiting(const struct uroce_cq *cq, uint32_t qpn, bool receive)
-{
-    uint32_t count = 0;
-
-    uint64_t wr_id;
-
-    for (uint32_t i = 0; i < sim_inside_cq_waiting(cq); i++)
-        count += sim_inside_cq_look(cq, i, &wr_id) == qpn && !(wr_id & SIM_RECV_BIT) == !receive;
-    return count;
-}
-
-void sim_tight_check(const struct sim_endpoint *end, const struct sim_tight_due *due)
-{
-    struct sim_world *world = end->workload->world;
-    bool in_error = uroce_qp_state(end->qp) == UROCE_ERR;
-    bool lost = false;
-
-    if (sim_tight_lost(end->workload, end->send_cq))
-        lost |= waiting(end->send_cq, end->qpn, false) < due->sends;
-    if (sim_tight_lost(end->workload, end->recv_cq))
-        lost |= waiting(end->recv_cq, end->qpn, true) < due->receives;
-    if (lost && !in_error)
-        sim_world_fail(world, "qp 0x%06x: not in ERR, but a completion was lost", end->qpn);
-    if (in_error && due->fatal && !end->fatal)
-        sim_world_fail(world, "qp 0x%06x: in ERR without a reason", end->qpn);
 }

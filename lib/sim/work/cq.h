@@ -21,6 +21,7 @@ struct sim_cq {
     bool overflowed; /* the overflow was reported */
     uint32_t last;   /* number of completions at the overflow; no completion may follow */
     struct sim_workload *workload;
+    struct sim_world *world;
     struct sim_host *host;
     struct uro_rng rng;
     uint32_t capacity;
@@ -61,13 +62,3 @@ bool sim_tight_lost(const struct sim_workload *workload, const struct uroce_cq *
 /* Handles the event of an overflow: CQ_ERR or QP_FATAL. */
 void sim_tight_on_overflow(struct sim_cq *cq);
 void sim_tight_on_fatal(struct sim_endpoint *end);
-
-/* Completions that must exist for a queue pair, but were not polled yet. */
-struct sim_tight_due {
-    uint32_t sends;
-    uint32_t receives;
-    bool fatal; /* only QP_FATAL explains that the queue pair is in ERR */
-};
-
-/* Checks the queue pair after a round. */
-void sim_tight_check(const struct sim_endpoint *end, const struct sim_tight_due *due);

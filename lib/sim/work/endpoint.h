@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* endpoint.h - a queue pair of the simulation, of any type, with its requests.
  *
- *   endpoint.c  creates, modifies and destroys the queue pair and its memory
- *   post.c      posts sends and receives
+ *   endpoint.c  creates, modifies and destroys the queue pair and its memory; posts requests
  *   judge.c     checks every completion against what was posted
  *   life.c      decides when a queue pair ends, and how
  *
@@ -199,6 +198,7 @@ struct sim_endpoint {
 
     struct sim_endpoint *peer; /* NULL: datagrams */
     struct sim_workload *workload;
+    struct sim_world *world;
     uint32_t side;   /* side of its host */
     uint32_t number; /* number within its family */
     struct uroce_pd *pd;
@@ -248,6 +248,7 @@ enum sim_life_state {
 struct sim_life {
     struct sim_node control; /* due: the next step */
     struct sim_workload *workload;
+    struct sim_world *world;
     const struct sim_plan_pair *plan;
     struct uro_rng *rng;
     struct uro_rng own_rng;
@@ -299,13 +300,13 @@ struct uroce_address sim_endpoint_address(const struct sim_endpoint *end, bool v
 bool sim_endpoint_fail(const struct sim_endpoint *end, const char *kind, uint64_t number,
                        const char *problem);
 
-void sim_drain_init(struct sim_endpoint *end);
+bool sim_receive_fail(const struct sim_endpoint *end, const struct sim_receive *receive,
+                      const char *problem);
+
 /* Draws the drains of a life, whose queue pair is in RTS. */
 void sim_drain_begin(struct sim_endpoint *end);
-void sim_drain_run(struct sim_endpoint *end);
 void sim_drain_on_drained(struct sim_endpoint *end);
 
-/* post.c */
 /* Returns when the endpoint's program has work. */
 uro_time sim_post_next(const struct sim_endpoint *end);
 void sim_post_run(struct sim_endpoint *end);
@@ -318,8 +319,8 @@ void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request
 uint32_t sim_post_choose_length(struct sim_endpoint *end);
 
 /* judge.c */
-void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq,
-               const struct uroce_completion *cqe);
+/* Finds the queue pair of a polled completion, and checks the completion. */
+void sim_judge(const struct sim_cq *cq, const struct uroce_completion *cqe);
 /* Checks an empty send queue with an empty CQ: requests without completion must have succeeded
  * unsignalled. */
 void sim_judge_silent(struct sim_endpoint *end);

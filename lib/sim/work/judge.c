@@ -172,7 +172,7 @@ bool sim_judge_expected(const struct sim_endpoint *end, const struct sim_request
 void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *request,
                           uint32_t status)
 {
-    uro_time now = end->workload->world->now;
+    uro_time now = end->world->now;
 
     if (request == NULL || status == UROCE_WR_FLUSH_ERR)
         return;
@@ -187,8 +187,8 @@ static const char *kind_of(const struct sim_receive *receive)
     return receive->srq != NULL ? "shared receive" : "receive";
 }
 
-static bool receive_fail(const struct sim_endpoint *end, const struct sim_receive *receive,
-                         const char *problem)
+bool sim_receive_fail(const struct sim_endpoint *end, const struct sim_receive *receive,
+                      const char *problem)
 {
     return sim_endpoint_fail(end, kind_of(receive), receive->number, problem);
 }
@@ -202,7 +202,7 @@ static void check_unused(const struct sim_endpoint *end, const struct sim_receiv
     bool good = may_have_begun ? sim_buffer_check_around(buffer) : sim_buffer_check(buffer, 0, 0);
 
     if (!good)
-        receive_fail(end, receive, "changed although nothing was received");
+        sim_receive_fail(end, receive, "changed although nothing was received");
 }
 
 bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *receive,
@@ -231,14 +231,6 @@ const char *sim_judge_message(const struct sim_request *message, const struct si
                                                            : NULL;
 }
 
-static void judge_message(struct sim_endpoint *end, const struct sim_receive *receive,
-                          const struct uroce_completion *cqe)
-{
-    if (!end->ops->reliable && !sim_buffer_check_around(&receive->recv->buffer))
-        receive_fail(end, receive, "changed memory beside its elements");
-    end->ops->take(end, receive, cqe);
-}
-
 static void judge_place(struct sim_endpoint *end, const struct sim_receive *receive,
                         const struct uroce_completion *cqe)
 {
@@ -248,14 +240,16 @@ static void judge_place(struct sim_endpoint *end, const struct sim_receive *rece
 
     if (cqe->status == UROCE_SUCCESS) {
         if (*failed)
-            receive_fail(end, receive, "succeeded after an earlier request failed");
-        judge_message(end, receive, cqe);
+            sim_receive_fail(end, receive, "succeeded after an earlier request failed");
+        if (!end->ops->reliable && !sim_buffer_check_around(&receive->recv->buffer))
+            sim_receive_fail(end, receive, "changed memory beside its elements");
+        end->ops->take(end, receive, cqe);
         return;
     }
     if (cqe->status == UROCE_WR_FLUSH_ERR) {
         bool cause = sim_endpoint_in_error(end) || (end->ops->reliable && may_flush(end, 0));
         if (!cause)
-            receive_fail(end, receive, "flushed without cause");
+            sim_receive_fail(end, receive, "flushed without cause");
         check_unused(end, receive, may_have_begun);
     } else {
         bool expected = end->ops->recv_expected != NULL
@@ -277,9 +271,9 @@ static bool judge_own(struct sim_endpoint *end, const struct uroce_completion *c
                                          .recv = &end->recvs[number % SIM_REQUESTS_MAX] };
 
     if (number < end->recv_done)
-        return receive_fail(end, &receive, "completed twice");
+        return sim_receive_fail(end, &receive, "completed twice");
     if (number > end->recv_done || number >= end->recv_posted)
-        return receive_fail(end, &receive, "completed out of order");
+        return sim_receive_fail(end, &receive, "completed out of order");
     end->recv_done++;
     judge_place(end, &receive, cqe);
     return true;
@@ -297,15 +291,15 @@ static bool judge_shared(struct sim_endpoint *end, const struct uroce_completion
                                          .srq = srq };
 
     if (end->type == UROCE_XRC_TGT ? !srq->plan->xrc : end->srq != srq)
-        return receive_fail(end, &receive, "is of a queue that this queue pair does not use");
+        return sim_receive_fail(end, &receive, "is of a queue that this queue pair does not use");
     if (recv == NULL)
-        return receive_fail(end, &receive, "completed twice, or was never posted");
+        return sim_receive_fail(end, &receive, "completed twice, or was never posted");
     if (number >= sim_srq_oldest(srq))
-        return receive_fail(end, &receive, "completed and is still in its queue");
+        return sim_receive_fail(end, &receive, "completed and is still in its queue");
     if (number < end->shared_next[srq->index])
-        return receive_fail(end, &receive, "completed after a receive that was taken later");
+        return sim_receive_fail(end, &receive, "completed after a receive that was taken later");
     if (end->last_wqe && cqe->time > end->last_wqe_at)
-        return receive_fail(end, &receive, "completed after LAST_WQE_REACHED was reported");
+        return sim_receive_fail(end, &receive, "completed after LAST_WQE_REACHED was reported");
     end->shared_next[srq->index] = number + 1;
     judge_place(end, &receive, cqe);
     sim_srq_done(srq, recv);
@@ -364,12 +358,19 @@ static const struct uroce_cq *cq_due(const struct sim_endpoint *end,
                                       : end->recv_cq;
 }
 
-void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq,
-               const struct uroce_completion *cqe)
+void sim_judge(const struct sim_cq *cq, const struct uroce_completion *cqe)
 {
+    struct sim_endpoint *end = cq->workload->endpoints;
+
+    while (end != NULL && (!end->alive || end->host != cq->host || end->qpn != cqe->qpn))
+        end = end->next;
+    if (end == NULL) {
+        sim_world_fail(cq->world, "completion of qp 0x%06x, which was destroyed", cqe->qpn);
+        return;
+    }
     if (cq->cq != cq_due(end, cqe)) {
-        sim_world_fail(end->workload->world,
-                       "completion of qp 0x%06x in a CQ of another queue pair", cqe->qpn);
+        sim_world_fail(end->world, "completion of qp 0x%06x in a CQ of another queue pair",
+                       cqe->qpn);
         return;
     }
     if (!(cqe->wr_id & SIM_RECV_BIT ? judge_receive(end, cqe) : judge_send(end, cqe)))
@@ -395,17 +396,39 @@ static bool cannot_fail(const struct sim_endpoint *end)
            (!end->ops->reliable || (plan->forever && !plan->revokes && !life->plan->xrc));
 }
 
+/* Returns whether the queue has fewer than @due completions of the queue pair. */
+static bool lacks(const struct sim_endpoint *end, const struct uroce_cq *cq, bool receive,
+                  uint32_t due)
+{
+    uint32_t count = 0;
+    uint64_t wr_id;
+
+    for (uint32_t i = 0; i < sim_inside_cq_waiting(cq); i++)
+        count +=
+            sim_inside_cq_look(cq, i, &wr_id) == end->qpn && !(wr_id & SIM_RECV_BIT) == !receive;
+    return count < due;
+}
+
 void sim_judge_lost(const struct sim_endpoint *end)
 {
-    struct sim_tight_due due = { 0 };
+    uint32_t sends = 0; /* completions that must exist, but were not polled yet */
+    uint32_t receives = 0;
+    bool lost = false;
 
     if (!end->alive || !sim_tight_uses(end))
         return;
-    due.fatal = !end->ended && cannot_fail(end);
+    bool in_error = uroce_qp_state(end->qp) == UROCE_ERR;
     uint64_t taken = end->posted - sim_inside_sends(end->qp);
     for (uint64_t i = end->confirmed; i < taken; i++)
-        due.sends += sim_request_is_signalled(end, sim_request_of(end, i));
+        sends += sim_request_is_signalled(end, sim_request_of(end, i));
     if (end->srq == NULL && end->recv_cq != NULL)
-        due.receives = (uint32_t)(end->recv_posted - end->recv_done) - sim_inside_receives(end->qp);
-    sim_tight_check(end, &due);
+        receives = (uint32_t)(end->recv_posted - end->recv_done) - sim_inside_receives(end->qp);
+    if (sim_tight_lost(end->workload, end->send_cq))
+        lost |= lacks(end, end->send_cq, false, sends);
+    if (sim_tight_lost(end->workload, end->recv_cq))
+        lost |= lacks(end, end->recv_cq, true, receives);
+    if (lost && !in_error)
+        sim_world_fail(end->world, "qp 0x%06x: not in ERR, but a completion was lost", end->qpn);
+    if (in_error && !end->ended && cannot_fail(end) && !end->fatal)
+        sim_world_fail(end->world, "qp 0x%06x: in ERR without a reason", end->qpn);
 }

@@ -48,20 +48,13 @@ static void clear(struct sim_endpoint *end)
 void sim_life_begin_endpoint(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
-    uro_time now = end->workload->world->now;
+    uro_time now = end->world->now;
 
     clear(end);
     end->ops->begin(end);
     end->post_at = now + uro_rng_below(&end->rng, plan->post_wait_max + 1);
     end->receive_at = now + uro_rng_below(&end->rng, plan->recv_wait_max + 1);
     end->ops->make(end);
-}
-
-static void connect_endpoint(struct sim_endpoint *end)
-{
-    sim_endpoint_to_rtr(end);
-    if (end->ops->connect != NULL)
-        end->ops->connect(end);
 }
 
 static void start_endpoint(struct sim_endpoint *end)
@@ -115,8 +108,11 @@ static void begin_life(struct sim_life *life)
             workload->world->now + URO_US(uro_rng_below(life->rng, life->plan->life_max));
     for (uint32_t i = 0; i < life->count; i++)
         sim_life_begin_endpoint(&life->ends[i]);
-    for (uint32_t i = 0; i < life->count; i++)
-        connect_endpoint(&life->ends[i]);
+    for (uint32_t i = 0; i < life->count; i++) {
+        sim_endpoint_to_rtr(&life->ends[i]);
+        if (life->ends[i].ops->connect != NULL)
+            life->ends[i].ops->connect(&life->ends[i]);
+    }
     for (uint32_t i = 0; i < life->count; i++)
         start_endpoint(&life->ends[i]);
     workload->lives_begun++;
@@ -140,14 +136,6 @@ static bool drained(struct sim_endpoint *end)
         return false;
     if (!sim_tight_lost(end->workload, end->send_cq))
         sim_judge_silent(end);
-    return true;
-}
-
-static bool all_drained(struct sim_life *life)
-{
-    for (uint32_t i = 0; i < life->count; i++)
-        if (!drained(&life->ends[i]))
-            return false;
     return true;
 }
 
@@ -211,7 +199,7 @@ static void begin_ending(struct sim_life *life)
     life->abrupt = !life->peace && uro_rng_below(life->rng, 2) == 0;
     life->reuse = !life->peace && choose_reuse(life);
     life->first = uro_rng_below(life->rng, life->count);
-    life->control.due = life->workload->world->now;
+    life->control.due = life->world->now;
     if (life->abrupt && is_reliable(life)) {
         pause_pollers(life);
         life->control.due += uro_rng_below(life->rng, END_WAIT_MAX);
@@ -231,13 +219,16 @@ static void end_on(struct sim_life *life)
             sim_endpoint_stop(end, life->reuse);
         else
             sim_endpoint_to_error(end);
-        life->control.due = life->workload->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
+        life->control.due = life->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
         return;
     }
-    if (life->abrupt || all_drained(life))
-        bury(life);
-    else
-        life->control.due = life->workload->world->now + DRAIN_WAIT;
+    for (uint32_t i = 0; i < life->count && !life->abrupt; i++) {
+        if (drained(&life->ends[i]))
+            continue;
+        life->control.due = life->world->now + DRAIN_WAIT;
+        return;
+    }
+    bury(life);
 }
 
 /* ---- control ---- */
@@ -255,7 +246,7 @@ static uro_time arrived_at(const struct sim_workload *workload)
  * the ring longer than sim_plan_flight_max(). */
 static uro_time reusable_at(const struct sim_life *life)
 {
-    uro_time now = life->workload->world->now;
+    uro_time now = life->world->now;
     uro_time arrived = arrived_at(life->workload);
 
     if (now < arrived)
@@ -283,7 +274,7 @@ static uro_time not_before(const struct sim_life *life)
 static void control_run(struct sim_node *node)
 {
     struct sim_life *life = URO_CONTAINER_OF(node, struct sim_life, control);
-    uro_time now = life->workload->world->now;
+    uro_time now = life->world->now;
 
     switch (life->state) {
     case SIM_LIFE_RUNNING:
@@ -337,8 +328,8 @@ void sim_life_on_progress(struct sim_endpoint *end)
         life->state = SIM_LIFE_IDLE;
         life->peace = true;
         life->control.due = URO_TIME_NEVER;
-    } else if (is_reliable(life) && life->control.due > life->workload->world->now) {
-        life->control.due = life->workload->world->now;
+    } else if (is_reliable(life) && life->control.due > life->world->now) {
+        life->control.due = life->world->now;
     }
 }
 
@@ -346,7 +337,7 @@ void sim_life_calm(struct sim_life *life)
 {
     /* Without faults this life would never end. */
     if (!is_reliable(life) && life->state == SIM_LIFE_RUNNING && !life->last_life)
-        life->control.due = life->workload->world->now;
+        life->control.due = life->world->now;
 }
 
 bool sim_life_idle(const struct sim_life *life)
@@ -361,7 +352,7 @@ bool sim_life_idle(const struct sim_life *life)
 void sim_life_finish(struct sim_life *life)
 {
     URO_ASSERT(life->state == SIM_LIFE_IDLE || life->count == 1);
-    life->control.due = life->workload->world->now;
+    life->control.due = life->world->now;
 }
 
 static void init_endpoint(struct sim_life *life, unsigned i)
@@ -398,6 +389,7 @@ void sim_life_init(struct sim_life *life, struct sim_workload *workload,
     URO_ASSERT(workload->life_count < SIM_WORKLOAD_LIVES_MAX);
     workload->lives[workload->life_count++] = life;
     life->workload = workload;
+    life->world = workload->world;
     life->plan = plan;
     life->number = number;
     life->count = ops->alone ? 1 : 2;

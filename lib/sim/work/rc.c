@@ -39,9 +39,8 @@ static void begin_windows(struct sim_endpoint *end)
     for (uint32_t i = 0; i < SIM_RC_MWS; i++) {
         struct sim_rc_mw *mw = &end->rc->mws[i];
         *mw = (struct sim_rc_mw){ .first_type = (end->life->life + i) % 2 != 0 };
-        int result =
-            uroce_mw_create(end->pd, mw->first_type ? UROCE_MW_TYPE_1 : UROCE_MW_TYPE_2, &mw->mw);
-        URO_ASSERT(result == 0);
+        sim_must(
+            uroce_mw_create(end->pd, mw->first_type ? UROCE_MW_TYPE_1 : UROCE_MW_TYPE_2, &mw->mw));
         mw->rkey = uroce_mw_key(mw->mw);
     }
 }
@@ -71,7 +70,7 @@ static void end_windows(struct sim_endpoint *end)
 
     if (has_bound_window(end) && uroce_mr_destroy(region->mr) == 0) {
         region->mr = NULL;
-        sim_world_fail(end->workload->world, "a region was deregistered under a window");
+        sim_world_fail(end->world, "a region was deregistered under a window");
     }
     destroy_windows(end);
 }
@@ -246,7 +245,7 @@ void sim_rc_window_done(struct sim_endpoint *end, const struct sim_request *requ
         return;
     }
     if ((uroce_mw_is_bound(mw->mw) != 0) != bound || uroce_mw_key(mw->mw) != mw->rkey)
-        sim_world_fail(end->workload->world,
+        sim_world_fail(end->world,
                        "the engine's window differs from the work request that bound it");
 }
 
@@ -257,7 +256,7 @@ void sim_rc_window_invalidated(struct sim_endpoint *end, uint32_t rkey)
         if (mw->rkey != rkey)
             continue;
         if (uroce_mw_is_bound(mw->mw))
-            sim_world_fail(end->workload->world, "a window is open after it was invalidated");
+            sim_world_fail(end->world, "a window is open after it was invalidated");
         mw->state = SIM_RC_MW_FREE;
         return;
     }
@@ -603,9 +602,8 @@ static void make(struct sim_endpoint *end)
     begin_windows(end);
 
     struct sim_shared_word *shared = &end->workload->shared[end->side];
-    int result = uroce_mr_create_at(end->pd, shared->word, sizeof *shared->word, SIM_RC_SHARED,
-                                    sizes[SIM_MEMORY_WORDS].access, &end->rc->shared_word);
-    URO_ASSERT(result == 0);
+    sim_must(uroce_mr_create_at(end->pd, shared->word, sizeof *shared->word, SIM_RC_SHARED,
+                                sizes[SIM_MEMORY_WORDS].access, &end->rc->shared_word));
     end->rc->shared_key = uroce_mr_key(end->rc->shared_word);
     sim_endpoint_create(end);
     end->wire_psn = life->life == 0 ? plan->first_psn : uro_rng_below(&end->rng, SIM_PSN_MASK + 1);
@@ -702,7 +700,7 @@ static void check_word(struct sim_endpoint *end)
     for (uint32_t i = 0; i < rc->word_maybes; i++)
         known |= value == rc->word_maybe[i];
     if (!known)
-        sim_world_fail(end->workload->world,
+        sim_world_fail(end->world,
                        "pair %u: atomics left 0x%016" PRIx64 ", should be 0x%016" PRIx64,
                        end->life->number, value, rc->word);
 }
@@ -731,7 +729,7 @@ static void revoke(struct sim_life *life)
     enum sim_memory_section section = sections[uro_rng_below(life->rng, URO_ARRAY_LEN(sections))];
 
     life->revoked = true;
-    life->control.due = life->workload->world->now + uro_rng_below(life->rng, REVOKED_MAX);
+    life->control.due = life->world->now + uro_rng_below(life->rng, REVOKED_MAX);
     if (section == SIM_MEMORY_WINDOWS && has_bound_window(end))
         return;
     life->may_fail = true;
@@ -743,8 +741,8 @@ static void revoke(struct sim_life *life)
         sim_memory_register_again(&end->memory, section);
         end->rc->renewed = section == SIM_MEMORY_SENDS ? end->posted : end->peer->posted;
     }
-    sim_world_note(life->workload->world, "pair %u: section %d of %c is %s", life->number,
-                   (int)section, end->host->config.name,
+    sim_world_note(life->world, "pair %u: section %d of %c is %s", life->number, (int)section,
+                   end->host->config.name,
                    end->rc->renewed == UINT64_MAX ? "deregistered" : "registered again");
 }
 
@@ -755,8 +753,7 @@ static void init(struct sim_endpoint *end, unsigned index)
     const struct sim_workload *workload = end->workload;
 
     end->number = 1 + (life->number - workload->number * SIM_RC_FAMILY) * 2 + index;
-    end->rc = calloc(1, sizeof *end->rc);
-    URO_ASSERT(end->rc != NULL);
+    end->rc = sim_alloc(sizeof *end->rc);
     end->type = UROCE_RC;
     end->pd = sim_host_pd(end->host, workload->pds + end->number);
     if (life->plan->xrc)

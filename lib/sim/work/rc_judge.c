@@ -17,8 +17,7 @@ static bool add(struct sim_shared_word *shared, uint64_t original, uint64_t amou
 {
     if (shared->count == shared->capacity) {
         shared->capacity = shared->capacity * 2 + 64;
-        shared->adds = realloc(shared->adds, shared->capacity * sizeof *shared->adds);
-        URO_ASSERT(shared->adds != NULL);
+        shared->adds = sim_realloc(shared->adds, shared->capacity * sizeof *shared->adds);
     }
     shared->adds[shared->count++] = (struct sim_shared_add){ original, amount };
     return original >= shared->start;
@@ -34,7 +33,7 @@ static void check_atomic(struct sim_endpoint *end, const struct sim_request *req
             sim_endpoint_fail(end, "send", request->number,
                               "original value of the shared word is too small");
     } else if (original != request->original) {
-        sim_world_fail(end->workload->world,
+        sim_world_fail(end->world,
                        "pair %u qp 0x%06x send %" PRIu64 ": atomic returned 0x%" PRIx64
                        ", must be 0x%" PRIx64,
                        end->life->number, end->qpn, request->number, original, request->original);
@@ -189,13 +188,6 @@ bool sim_rc_expected(const struct sim_endpoint *end, const struct sim_request *r
 
 /* ---- receives ---- */
 
-static bool fail(const struct sim_endpoint *end, const struct sim_receive *receive,
-                 const char *problem)
-{
-    return sim_endpoint_fail(end, receive->srq != NULL ? "shared receive" : "receive",
-                             receive->number, problem);
-}
-
 /* Returns the oldest message of the peer that was not taken. XRC: only messages to this shared
  * queue. */
 static struct sim_request *next_message(const struct sim_endpoint *end,
@@ -218,25 +210,25 @@ void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive,
     struct sim_request *message = next_message(end, receive);
 
     if (message == NULL) {
-        fail(end, receive, "completed although the peer sent no message");
+        sim_receive_fail(end, receive, "completed although the peer sent no message");
         return;
     }
     message->taken++;
     end->messages_taken++;
     const char *problem = sim_judge_message(message, receive, cqe);
     if (problem != NULL) {
-        fail(end, receive, problem);
+        sim_receive_fail(end, receive, problem);
         return;
     }
     bool write = sim_model_is(message->opcode, SIM_WRITE);
     if (message->opcode == UROCE_SEND_WITH_INV)
         sim_rc_window_invalidated(end, message->inv_rkey);
     if (!sim_buffer_check(&receive->recv->buffer, write ? 0 : message->length, message->seed))
-        fail(end, receive, "of the message is wrong");
+        sim_receive_fail(end, receive, "of the message is wrong");
     if (!write)
         return;
     if (!sim_judge_window(end, message))
-        fail(end, receive, "of the window is not there yet, or wrong");
+        sim_receive_fail(end, receive, "of the window is not there yet, or wrong");
     end->peer->rc->windows[message->window].users--;
 }
 
@@ -264,7 +256,7 @@ bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_recei
 static bool frame_fail(const struct sim_endpoint *end, const struct uro_frame *frame,
                        const char *problem)
 {
-    sim_world_fail(end->workload->world, "pair %u %c sent %s psn %u: %s", end->life->number,
+    sim_world_fail(end->world, "pair %u %c sent %s psn %u: %s", end->life->number,
                    end->host->config.name, frame->op->name, frame->bth.psn, problem);
     return false;
 }

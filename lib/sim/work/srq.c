@@ -25,7 +25,7 @@ uint32_t sim_recv_fill(struct sim_recv *recv, uint32_t sge_max, struct uro_rng *
 
 static void fail(const struct sim_srq *srq, const char *problem)
 {
-    sim_world_fail(srq->workload->world, "shared receive queue %u of %c: %s", srq->index,
+    sim_world_fail(srq->world, "shared receive queue %u of %c: %s", srq->index,
                    srq->host->config.name, problem);
 }
 
@@ -122,8 +122,8 @@ static void post(struct sim_srq *srq)
             return;
         }
     }
-    sim_world_note(srq->workload->world, "shared queue %u of %c: receives up to %" PRIu64,
-                   srq->index, srq->host->config.name, srq->posted);
+    sim_world_note(srq->world, "shared queue %u of %c: receives up to %" PRIu64, srq->index,
+                   srq->host->config.name, srq->posted);
 }
 
 /* Resizes the queue. A size below the waiting receives, or below the limit, must be refused. */
@@ -205,16 +205,13 @@ static void create(struct sim_srq *srq, uint32_t capacity)
         .user = srq,
     };
 
-    int result = uroce_srq_create(srq->pd, &config, &srq->srq);
-    URO_ASSERT(result == 0);
+    sim_must(uroce_srq_create(srq->pd, &config, &srq->srq));
     srq->capacity = capacity;
 }
 
 static void destroy(struct sim_srq *srq)
 {
-    int result = uroce_srq_destroy(srq->srq);
-
-    URO_ASSERT(result == 0);
+    sim_must(uroce_srq_destroy(srq->srq));
     srq->srq = NULL;
 }
 
@@ -270,7 +267,7 @@ static void poster_run(struct sim_node *node)
         post(srq);
     if (sim_world_chance(&srq->rng, srq->plan->limit_probability))
         arm(srq);
-    srq->post_at = srq->workload->world->now + uro_rng_below(&srq->rng, srq->plan->wait_max + 1);
+    srq->post_at = srq->world->now + uro_rng_below(&srq->rng, srq->plan->wait_max + 1);
 }
 
 static void make_memory(struct sim_srq *srq)
@@ -282,8 +279,7 @@ static void make_memory(struct sim_srq *srq)
     };
     uint64_t base = ADDRESS_SPACE + ADDRESS_STEP * (srq->side * SIM_PLAN_SRQS_MAX + srq->index);
 
-    srq->recvs = calloc(srq->slot_count, sizeof *srq->recvs);
-    URO_ASSERT(srq->recvs != NULL);
+    srq->recvs = sim_alloc(srq->slot_count * sizeof *srq->recvs);
     sim_memory_init(&srq->memory, sizes, base, &srq->rng);
     sim_memory_register(&srq->memory, SIM_MEMORY_RECVS, srq->pd);
 }
@@ -310,6 +306,7 @@ void sim_srq_init(struct sim_srq *srq, struct sim_workload *workload, uint32_t s
     const struct sim_plan_srq *plan = &workload->plan->srqs[side][index];
 
     *srq = (struct sim_srq){ .workload = workload,
+                             .world = workload->world,
                              .host = workload->hosts[side],
                              .plan = plan,
                              .side = side,
@@ -355,7 +352,7 @@ void sim_srq_check(struct sim_srq *srq)
     size_t offset;
 
     if (taken < srq->done || taken - srq->done > srq->lost_max)
-        sim_world_fail(srq->workload->world,
+        sim_world_fail(srq->world,
                        "shared receive queue %u of %c: %" PRIu64 " taken, %" PRIu64
                        " completed, %u perhaps lost",
                        srq->index, srq->host->config.name, taken, srq->done, srq->lost_max);

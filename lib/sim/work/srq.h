@@ -34,6 +34,7 @@ struct sim_srq_recv {
 struct sim_srq {
     struct sim_node poster;
     struct sim_workload *workload;
+    struct sim_world *world;
     struct sim_host *host;
     const struct sim_plan_srq *plan;
     struct uro_rng rng;

@@ -10,11 +10,6 @@
 #define PD_FIRST  2000u
 #define NAME_SIZE 8u /* first bytes of a message, which identify the message */
 
-static const struct sim_plan_pair *plan_of(const struct sim_endpoint *end)
-{
-    return end->life->plan;
-}
-
 /* ---- lives ---- */
 
 static void begin(struct sim_endpoint *end)
@@ -29,7 +24,7 @@ static void begin(struct sim_endpoint *end)
 static void make(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
-    uint32_t message_max = plan_of(end)->message_max;
+    uint32_t message_max = end->life->plan->message_max;
     uint32_t window = (message_max + 2 * SIM_MEMORY_GUARD + 7) / 8 * 8;
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
         [SIM_MEMORY_SENDS] = { plan->send_capacity,
@@ -58,7 +53,7 @@ static void choose_fault(struct sim_endpoint *end, struct sim_request *request)
     static const enum sim_fault faults[] = { SIM_FAULT_BAD_RKEY, SIM_FAULT_BAD_LKEY,
                                              SIM_FAULT_UNSUPPORTED };
 
-    if (end->life->last_life || !sim_world_chance(&end->rng, plan_of(end)->inject_probability))
+    if (end->life->last_life || !sim_world_chance(&end->rng, end->life->plan->inject_probability))
         return;
     request->fault = faults[uro_rng_below(&end->rng, URO_ARRAY_LEN(faults))];
     if (request->fault == SIM_FAULT_BAD_RKEY && request->opcode != UROCE_RDMA_WRITE)
@@ -81,7 +76,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
 {
     static const uint8_t opcodes[] = { UROCE_SEND, UROCE_SEND_WITH_IMM, UROCE_RDMA_WRITE,
                                        UROCE_RDMA_WRITE_WITH_IMM };
-    const struct sim_plan_pair *plan = plan_of(end);
+    const struct sim_plan_pair *plan = end->life->plan;
     struct uro_rng *rng = &end->rng;
 
     request->opcode = opcodes[uro_rng_below(rng, 4)];
@@ -106,7 +101,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
 
 static uint32_t packets_of(const struct sim_endpoint *end, const struct sim_request *request)
 {
-    return sim_model_packets(request->length, plan_of(end)->path_mtu);
+    return sim_model_packets(request->length, end->life->plan->path_mtu);
 }
 
 static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
@@ -124,7 +119,7 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
     for (; end->wire_next < end->posted; end->wire_next++) {
         struct sim_request *request = sim_request_of(end, end->wire_next);
         if (!sim_judge_stops(request) &&
-            sim_judge_packet(request, request->sent, plan_of(end)->path_mtu, frame) == NULL) {
+            sim_judge_packet(request, request->sent, end->life->plan->path_mtu, frame) == NULL) {
             bool last = ++request->sent == packets_of(end, request);
             if (request->flushed)
                 sim_endpoint_fail(end, "send", request->number, "is sent after it was flushed");
@@ -150,17 +145,13 @@ static const struct sim_cable_config *cable_to(const struct sim_endpoint *end)
     return end->host == end->peer->host ? NULL : &end->workload->plan->cables[end->peer->side];
 }
 
-/* Returns how often a message may arrive: the network may copy it. */
-static uint32_t copies(const struct sim_endpoint *end)
-{
-    return cable_to(end) != NULL && cable_to(end)->duplicate_probability > 0 ? 2 : 1;
-}
-
 static bool could_be(const struct sim_endpoint *end, const struct sim_request *request,
                      const struct sim_receive *receive, const struct uroce_completion *cqe)
 {
+    bool copied = cable_to(end) != NULL && cable_to(end)->duplicate_probability > 0;
+
     return request->fault == SIM_FAULT_NONE && sim_model_is(request->opcode, SIM_MESSAGE) &&
-           request->taken < copies(end) && sim_judge_message(request, receive, cqe) == NULL &&
+           request->taken < (copied ? 2 : 1) && sim_judge_message(request, receive, cqe) == NULL &&
            (sim_model_is(request->opcode, SIM_WRITE) ||
             sim_buffer_holds(&receive->recv->buffer, request->length, request->seed));
 }
@@ -175,15 +166,13 @@ static void take(struct sim_endpoint *end, const struct sim_receive *receive,
         if (!could_be(end, request, receive, cqe))
             continue;
         if (sim_model_is(request->opcode, SIM_WRITE) && !sim_judge_window(end, request))
-            sim_endpoint_fail(end, "receive", receive->number,
-                              "completed before its bytes arrived");
+            sim_receive_fail(end, receive, "completed before its bytes arrived");
         request->taken++;
         end->messages_taken++;
         end->taken_last = i;
         return;
     }
-    sim_endpoint_fail(end, "receive", receive->number,
-                      "is not a message that was sent and can arrive now");
+    sim_receive_fail(end, receive, "is not a message that was sent and can arrive now");
 }
 
 /* ---- memory ---- */
@@ -206,21 +195,15 @@ static bool is_mixture(struct sim_endpoint *end, const struct sim_request *reque
     return true;
 }
 
-static bool is_untouched(struct sim_endpoint *end, uint32_t window)
-{
-    const struct sim_buffer nothing = sim_buffer_at(&end->memory, SIM_MEMORY_WINDOWS, window);
-
-    return sim_buffer_check(&nothing, 0, 0);
-}
-
 static void check_memory(struct sim_endpoint *end)
 {
     for (uint32_t i = 0; i < SIM_REQUESTS_MAX; i++) {
         const struct sim_request *request = sim_request_of(end->peer, i);
+        const struct sim_buffer window = sim_buffer_at(&end->memory, SIM_MEMORY_WINDOWS, i);
         bool written = i < end->peer->posted && sim_model_is(request->opcode, SIM_WRITE) &&
                        request->fault == SIM_FAULT_NONE;
         bool whole = written && (end->life->last_life || request->taken > 0) && !request->flushed;
-        if (written ? !is_mixture(end, request) : !is_untouched(end, i))
+        if (written ? !is_mixture(end, request) : !sim_buffer_check(&window, 0, 0))
             sim_endpoint_fail(end, "window", i, "has neither the written nor the old bytes");
         else if (whole && !sim_judge_window(end, request))
             sim_endpoint_fail(end, "window", i, "differs from the written data");

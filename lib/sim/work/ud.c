@@ -81,7 +81,7 @@ static struct uro_gid dest_of(const struct sim_endpoint *end, const struct sim_d
 
 static void join(struct sim_endpoint *end, bool v6)
 {
-    struct sim_world *world = end->workload->world;
+    struct sim_world *world = end->world;
     const struct uro_gid group = group_of(end->workload, v6);
 
     if (uroce_qp_attach(end->qp, group.octets, world->now) != 0)
@@ -93,7 +93,7 @@ static void join(struct sim_endpoint *end, bool v6)
 static void make_handle(struct sim_endpoint *end, struct uroce_ah **handle,
                         const struct uroce_address *address)
 {
-    struct sim_world *world = end->workload->world;
+    struct sim_world *world = end->world;
     int result = uroce_ah_create(end->pd, address, world->now, handle);
 
     if (result != 0)
@@ -127,10 +127,8 @@ static void stop(struct sim_endpoint *end)
     for (unsigned v6 = 0; v6 < 2 && end->workload->plan->groups; v6++) {
         const struct uro_gid group = group_of(end->workload, v6 != 0);
         destroy_handle(&ud->group_handles[v6]);
-        if (ud->is_member[v6] &&
-            uroce_qp_detach(end->qp, group.octets, end->workload->world->now) != 0)
-            sim_world_fail(end->workload->world, "UD party %u: a group could not be left",
-                           end->number);
+        if (ud->is_member[v6] && uroce_qp_detach(end->qp, group.octets, end->world->now) != 0)
+            sim_world_fail(end->world, "UD party %u: a group could not be left", end->number);
         ud->is_member[v6] = false;
     }
 }
@@ -231,9 +229,8 @@ static struct sim_datagram *new_datagram(struct sim_workload *workload)
 {
     if (workload->datagram_count == workload->datagram_capacity) {
         workload->datagram_capacity = workload->datagram_capacity * 2 + 256;
-        workload->datagrams =
-            realloc(workload->datagrams, workload->datagram_capacity * sizeof *workload->datagrams);
-        URO_ASSERT(workload->datagrams != NULL);
+        workload->datagrams = sim_realloc(workload->datagrams, workload->datagram_capacity *
+                                                                   sizeof *workload->datagrams);
     }
     return &workload->datagrams[workload->datagram_count++];
 }
@@ -459,15 +456,14 @@ static void take(struct sim_endpoint *end, const struct sim_receive *receive,
 
     if (cqe->opcode != UROCE_DONE_RECV || !(cqe->flags & UROCE_COMPLETION_GRH) ||
         cqe->length > recv->size || cqe->length < SIM_GRH) {
-        sim_endpoint_fail(end, "receive", receive->number, "does not look like a datagram");
+        sim_receive_fail(end, receive, "does not look like a datagram");
         return;
     }
     URO_ASSERT(recv->size <= sizeof bytes);
     sim_buffer_gather(&recv->buffer, bytes);
     for (uint32_t i = cqe->length; i < recv->size; i++)
         if (bytes[i] != SIM_MEMORY_CANARY)
-            sim_endpoint_fail(end, "receive", receive->number,
-                              "has data after the end of the datagram");
+            sim_receive_fail(end, receive, "has data after the end of the datagram");
     for (uint32_t i = workload->datagram_count; i-- > 0;) {
         if (!could_be(end, &workload->datagrams[i], cqe, bytes))
             continue;
@@ -475,8 +471,7 @@ static void take(struct sim_endpoint *end, const struct sim_receive *receive,
         end->messages_taken++;
         return;
     }
-    sim_endpoint_fail(end, "receive", receive->number,
-                      "is not a datagram that was sent and can arrive now");
+    sim_receive_fail(end, receive, "is not a datagram that was sent and can arrive now");
 }
 
 /* ---- the family ---- */
@@ -489,8 +484,7 @@ static void init(struct sim_endpoint *end, unsigned index)
     end->type = UROCE_UD;
     end->number = end->life->number;
     end->pd = sim_host_pd(end->host, workload->pds + PD_FIRST + end->number);
-    end->ud = calloc(1, sizeof *end->ud);
-    URO_ASSERT(end->ud != NULL);
+    end->ud = sim_alloc(sizeof *end->ud);
     end->qkey = uro_rng_u32(&end->rng) & QKEY_MASK;
     if (workload->plan->groups) /* all members of a group need the same Q_Key */
         end->qkey = (uint32_t)workload->plan->seed & QKEY_MASK;

@@ -12,26 +12,11 @@
 #include "sim/work/rc.h"
 #include "wire/frame.h"
 
-/* Finds the queue pair of the completion, and checks the completion. */
-static void take(struct sim_cq *cq, const struct uroce_completion *cqe)
-{
-    struct sim_endpoint *end = cq->workload->endpoints;
-
-    while (end != NULL && (!end->alive || end->host != cq->host || end->qpn != cqe->qpn))
-        end = end->next;
-    if (end == NULL)
-        sim_world_fail(cq->workload->world, "completion of qp 0x%06x, which was destroyed",
-                       cqe->qpn);
-    else
-        sim_judge(end, cq, cqe);
-}
-
 static void init_shared(struct sim_workload *workload, unsigned side)
 {
     struct sim_shared_word *shared = &workload->shared[side];
 
-    shared->word = malloc(sizeof *shared->word);
-    URO_ASSERT(shared->word != NULL);
+    shared->word = sim_alloc(sizeof *shared->word);
     shared->start = uro_rng_u32(&workload->rng);
     *shared->word = shared->start;
 }
@@ -57,10 +42,9 @@ static uint32_t cq_capacity(const struct sim_plan *plan)
 static void init_lives(struct sim_workload *workload)
 {
     const struct sim_plan *plan = workload->plan;
-    struct sim_life *life;
+    struct sim_life *life = sim_alloc(SIM_WORKLOAD_LIVES_MAX * sizeof *life);
 
-    life = workload->connections = calloc(SIM_WORKLOAD_LIVES_MAX, sizeof *life);
-    URO_ASSERT(life != NULL);
+    workload->connections = life;
     workload->parties = life + plan->pair_count + plan->uc_count;
     for (uint32_t i = 0; i < plan->pair_count; i++)
         sim_life_init(life++, workload, &sim_rc_ops, &plan->pairs[i],
@@ -71,6 +55,13 @@ static void init_lives(struct sim_workload *workload)
         sim_life_init(life++, workload, &sim_ud_ops, &plan->parties[i], i);
 }
 
+static void add_workload(struct sim_host_workloads *host_workloads, struct sim_workload *workload,
+                         unsigned side)
+{
+    URO_ASSERT(host_workloads->count < SIM_HOST_WORKLOADS_MAX);
+    host_workloads->list[host_workloads->count++] = (struct sim_host_workload){ workload, side };
+}
+
 void sim_workload_init(struct sim_workload *workload, struct sim_world *world,
                        const struct sim_plan *plan, uint32_t number, struct sim_host_workloads *a,
                        struct sim_host_workloads *b)
@@ -79,13 +70,12 @@ void sim_workload_init(struct sim_workload *workload, struct sim_world *world,
     workload->world = world;
     workload->plan = plan;
     workload->number = number;
-    workload->take = take;
     workload->pds = number * SIM_WORKLOAD_PDS;
     workload->host_workloads[0] = a;
     workload->host_workloads[1] = b;
     for (unsigned side = 0; side < 2; side++) {
         workload->hosts[side] = workload->host_workloads[side]->host;
-        sim_host_workloads_add(workload->host_workloads[side], workload, side);
+        add_workload(workload->host_workloads[side], workload, side);
     }
     uro_rng_init_number(&workload->rng, uro_rng_u64(&world->rng));
     for (unsigned side = 0; side < 2; side++) {
@@ -229,14 +219,14 @@ void sim_workload_explain(const struct sim_workload *workload, char *text, size_
 static void on_last_wqe(struct sim_endpoint *end)
 {
     if (end->srq == NULL || end->last_wqe || uroce_qp_state(end->qp) != UROCE_ERR)
-        sim_world_fail(end->workload->world, "qp 0x%06x: unexpected LAST_WQE", end->qpn);
+        sim_world_fail(end->world, "qp 0x%06x: unexpected LAST_WQE", end->qpn);
     end->last_wqe = true;
-    end->last_wqe_at = end->workload->world->now;
+    end->last_wqe_at = end->world->now;
 }
 
 static void on_endpoint_event(struct sim_endpoint *end, enum uroce_event_kind kind)
 {
-    struct sim_world *world = end->workload->world;
+    struct sim_world *world = end->world;
     bool refused = kind == UROCE_EVENT_QP_REQ_ERR || kind == UROCE_EVENT_QP_ACCESS_ERR;
 
     if (!end->alive)
@@ -395,11 +385,4 @@ void sim_host_workloads_init(struct sim_host_workloads *host_workloads, struct s
     host->after_round = after_round;
     host->sent = sent;
     host->user = host_workloads;
-}
-
-void sim_host_workloads_add(struct sim_host_workloads *host_workloads,
-                            struct sim_workload *workload, unsigned side)
-{
-    URO_ASSERT(host_workloads->count < SIM_HOST_WORKLOADS_MAX);
-    host_workloads->list[host_workloads->count++] = (struct sim_host_workload){ workload, side };
 }

@@ -89,8 +89,6 @@ struct sim_workload {
     struct sim_attacked *attacked; /* owned; NULL: none */
     struct sim_endpoint *endpoints;
     struct sim_buried *buried;
-    /* Called for each polled completion. */
-    void (*take)(struct sim_cq *cq, const struct uroce_completion *cqe);
     uint32_t drain_count; /* number of drains so far */
     bool calm;
     uro_time calm_since;
@@ -119,5 +117,3 @@ void sim_workload_explain(const struct sim_workload *workload, char *text, size_
 /* Registers the callbacks of @host, which pass its events and frames to the workload that they
  * belong to. */
 void sim_host_workloads_init(struct sim_host_workloads *host_workloads, struct sim_host *host);
-void sim_host_workloads_add(struct sim_host_workloads *host_workloads,
-                            struct sim_workload *workload, unsigned side);
