@@ -8,7 +8,6 @@
 #include "wire/frame.h"
 #include "wire/icrc.h"
 
-#define ROCE_PORT    4791u
 #define HOP_LIMIT    64u
 #define PAYLOAD_MAX  64u
 #define STRANGER     66u /* last byte of the addresses of the attacker */
@@ -54,9 +53,8 @@ void sim_forger_pad(struct sim_forged *forged, uint32_t payload)
 
 void sim_forger_raw(struct sim_host *to, const uint8_t *bytes, uint32_t length)
 {
-    struct sim_world_frame *frame = sim_world_make_frame(to->world, length);
+    struct sim_world_frame *frame = sim_world_copy_frame(to->world, bytes, length);
 
-    memcpy(frame->bytes, bytes, length);
     sim_world_note_frame(to->world, "!>", frame->bytes, frame->length);
     to->node.accept(&to->node, frame);
 }
@@ -76,7 +74,7 @@ void sim_forger_seal(struct sim_forged *forged, uint16_t source_port)
     uint8_t *network = forged->bytes + forged->network;
     size_t udp_length = forged->length + URO_ICRC_LEN - forged->network - header;
     const struct uro_udp udp = { .source_port = source_port,
-                                 .dest_port = ROCE_PORT,
+                                 .dest_port = URO_ROCE_PORT,
                                  .length = (uint16_t)udp_length };
 
     forged->ip.payload_length = (uint16_t)udp_length;

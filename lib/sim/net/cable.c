@@ -39,14 +39,6 @@ static bool guarded(const struct sim_world_frame *frame, struct uro_frame *decod
            decoded->ether.type != URO_ETHERTYPE_ARP && decoded->ip.protocol == URO_IPPROTO_UDP;
 }
 
-static struct sim_world_frame *copy(struct sim_cable *cable, const struct sim_world_frame *frame,
-                                    uint32_t length)
-{
-    struct sim_world_frame *made = sim_world_make_frame(cable->world, length);
-    memcpy(made->bytes, frame->bytes, length);
-    return made;
-}
-
 /* Damages the frame. Returns the frame, or a shorter new frame in its place. */
 static struct sim_world_frame *damage(struct sim_cable *cable, struct sim_world_frame *frame)
 {
@@ -55,8 +47,8 @@ static struct sim_world_frame *damage(struct sim_cable *cable, struct sim_world_
     if (!guarded(frame, &decoded))
         return frame;
     if (sim_world_chance(&cable->rng, cable->config.truncate_probability)) {
-        struct sim_world_frame *cut =
-            copy(cable, frame, sim_world_between(&cable->rng, 1, frame->length - 1));
+        uint32_t length = sim_world_between(&cable->rng, 1, frame->length - 1);
+        struct sim_world_frame *cut = sim_world_copy_frame(cable->world, frame->bytes, length);
         sim_world_free_frame(cable->world, frame);
         cable->counts.truncated++;
         frame = cut;
@@ -188,7 +180,7 @@ static void cable_accept(struct sim_node *node, struct sim_world_frame *frame)
     }
     if (sim_world_chance(&cable->rng, cable->config.duplicate_probability)) {
         cable->counts.duplicated++;
-        carry(cable, copy(cable, frame, frame->length));
+        carry(cable, sim_world_copy_frame(cable->world, frame->bytes, frame->length));
     }
     carry(cable, frame);
 }
@@ -261,9 +253,8 @@ static void switch_accept(struct sim_node *node, struct sim_world_frame *frame)
         }
     }
     for (uint32_t i = 0; i + 1 < sw->port_count; i++) {
-        struct sim_world_frame *copy = sim_world_make_frame(sw->world, frame->length);
-        memcpy(copy->bytes, frame->bytes, frame->length);
-        sw->ports[i].to->accept(sw->ports[i].to, copy);
+        struct sim_node *to = sw->ports[i].to;
+        to->accept(to, sim_world_copy_frame(sw->world, frame->bytes, frame->length));
     }
     last->accept(last, frame);
 }

@@ -180,8 +180,8 @@ static void judge_looped(struct sim_host *host)
 
     host->looped = count > 0;
     for (int i = 0; i < count; i++) {
-        struct sim_world_frame *frame = sim_world_make_frame(host->world, packets[i].length);
-        memcpy(frame->bytes, packets[i].bytes, packets[i].length);
+        struct sim_world_frame *frame =
+            sim_world_copy_frame(host->world, packets[i].bytes, packets[i].length);
         judge(host, frame, TO_ITSELF);
         sim_world_free_frame(host->world, frame);
     }
@@ -199,10 +199,8 @@ static void transmit(struct sim_host *host)
         buffers[i] = (struct uroce_buffer){ .bytes = memory[i], .size = FRAME_MAX };
     const int count = uroce_engine_output(host->engine, buffers, most, now);
     URO_ASSERT(count >= 0 && count <= (int)most);
-    for (int i = 0; i < count; i++) {
-        frames[i] = sim_world_make_frame(host->world, buffers[i].length);
-        memcpy(frames[i]->bytes, buffers[i].bytes, buffers[i].length);
-    }
+    for (int i = 0; i < count; i++)
+        frames[i] = sim_world_copy_frame(host->world, buffers[i].bytes, buffers[i].length);
     for (int i = 0; i < count; i++) {
         judge(host, frames[i], OUT);
         host->out->accept(host->out, frames[i]);
@@ -285,42 +283,28 @@ void sim_host_fini(struct sim_host *host)
     sim_must(uroce_engine_destroy(host->engine));
 }
 
-static struct sim_host_domain *find_domain(const struct sim_host *host, uint32_t number, bool xrc)
+/* Returns the domain with this number. Creates the domain on the first call. */
+static const struct sim_host_domain *domain_of(struct sim_host *host, uint32_t number, bool xrc)
 {
     for (uint32_t i = 0; i < host->domain_count; i++)
         if (host->domains[i].number == number && (host->domains[i].pd == NULL) == xrc)
             return &host->domains[i];
-    return NULL;
-}
-
-static struct sim_host_domain *add_domain(struct sim_host *host, uint32_t number)
-{
     host->domains = sim_realloc(host->domains, (host->domain_count + 1) * sizeof *host->domains);
     struct sim_host_domain *domain = &host->domains[host->domain_count++];
     *domain = (struct sim_host_domain){ .number = number };
+    sim_must(xrc ? uroce_xrcd_create(host->engine, &domain->xrcd)
+                 : uroce_pd_create(host->engine, &domain->pd));
     return domain;
 }
 
 struct uroce_pd *sim_host_pd(struct sim_host *host, uint32_t number)
 {
-    struct sim_host_domain *domain = find_domain(host, number, false);
-
-    if (domain == NULL) {
-        domain = add_domain(host, number);
-        sim_must(uroce_pd_create(host->engine, &domain->pd));
-    }
-    return domain->pd;
+    return domain_of(host, number, false)->pd;
 }
 
 struct uroce_xrcd *sim_host_xrcd(struct sim_host *host, uint32_t number)
 {
-    struct sim_host_domain *domain = find_domain(host, number, true);
-
-    if (domain == NULL) {
-        domain = add_domain(host, number);
-        sim_must(uroce_xrcd_create(host->engine, &domain->xrcd));
-    }
-    return domain->xrcd;
+    return domain_of(host, number, true)->xrcd;
 }
 
 bool sim_host_swallows(const struct sim_host *host)

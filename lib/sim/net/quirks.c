@@ -9,7 +9,6 @@
 #include "wire/frame.h"
 #include "wire/icrc.h"
 
-#define ROCE_PORT      4791u
 #define PORT_FIRST     0xc000u
 #define PORT_COUNT     0x4000u
 #define ACK_REQ_EVERY  3u
@@ -53,7 +52,7 @@ static bool decode(const struct sim_world_frame *frame, struct uro_frame *decode
 {
     return uro_frame_network(frame->bytes, frame->length, decoded) == URO_FRAME_OK &&
            decoded->ether.type != URO_ETHERTYPE_ARP && decoded->ip.protocol == URO_IPPROTO_UDP &&
-           decoded->udp.dest_port == ROCE_PORT && uro_frame_roce(decoded) == URO_FRAME_OK;
+           decoded->udp.dest_port == URO_ROCE_PORT && uro_frame_roce(decoded) == URO_FRAME_OK;
 }
 
 static void rewrite(struct sim_world_frame *frame, const struct uro_frame *decoded, unsigned quirks,

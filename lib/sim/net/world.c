@@ -82,6 +82,15 @@ struct sim_world_frame *sim_world_make_frame(struct sim_world *world, uint32_t l
     return frame;
 }
 
+struct sim_world_frame *sim_world_copy_frame(struct sim_world *world, const uint8_t *bytes,
+                                             uint32_t length)
+{
+    struct sim_world_frame *frame = sim_world_make_frame(world, length);
+
+    memcpy(frame->bytes, bytes, length);
+    return frame;
+}
+
 void sim_world_free_frame(struct sim_world *world, struct sim_world_frame *frame)
 {
     URO_ASSERT(world->frames_alive > 0);

@@ -75,6 +75,8 @@ void sim_world_add(struct sim_world *world, struct sim_node *node,
                    void (*run)(struct sim_node *node));
 
 struct sim_world_frame *sim_world_make_frame(struct sim_world *world, uint32_t length);
+struct sim_world_frame *sim_world_copy_frame(struct sim_world *world, const uint8_t *bytes,
+                                             uint32_t length);
 void sim_world_free_frame(struct sim_world *world, struct sim_world_frame *frame);
 
 /* Makes the clock jump @count times by at most @jump_max us, as if the process was stopped

@@ -137,40 +137,26 @@ static uint32_t icrc(const uint8_t *network, bool v6, size_t length, bool twice)
 
 static uint8_t *encode_ext(uint8_t *out, const struct uro_frame *frame, unsigned one)
 {
-    switch (one) {
-    case URO_EXT_XRCETH:
+    if (one == URO_EXT_XRCETH)
         uro_put_be32(out, frame->xrc_srqn);
-        break;
-    case URO_EXT_DETH:
+    else if (one == URO_EXT_DETH)
         uro_deth_encode(out, &frame->deth);
-        break;
-    case URO_EXT_FETH:
+    else if (one == URO_EXT_FETH)
         uro_feth_encode(out, &frame->feth);
-        break;
-    case URO_EXT_RETH:
+    else if (one == URO_EXT_RETH)
         uro_reth_encode(out, &frame->reth);
-        break;
-    case URO_EXT_ATOMIC:
+    else if (one == URO_EXT_ATOMIC)
         uro_atomic_eth_encode(out, &frame->atomic);
-        break;
-    case URO_EXT_AETH:
+    else if (one == URO_EXT_AETH)
         uro_aeth_encode(out, &frame->aeth);
-        break;
-    case URO_EXT_ATOMIC_ACK:
+    else if (one == URO_EXT_ATOMIC_ACK)
         uro_put_be64(out, frame->atomic_ack);
-        break;
-    case URO_EXT_IMM:
+    else if (one == URO_EXT_IMM)
         memcpy(out, &frame->imm, URO_IMM_LEN);
-        break;
-    case URO_EXT_INV:
+    else if (one == URO_EXT_INV)
         uro_put_be32(out, frame->inv_rkey);
-        break;
-    case URO_EXT_CNP:
+    else if (one == URO_EXT_CNP)
         memset(out, 0, URO_CNP_LEN);
-        break;
-    default:
-        break;
-    }
     return out + uro_ext_length(one);
 }
 

@@ -258,30 +258,30 @@ static const struct {
     [SIM_FIELDS_ATTACKED] = TABLE(attacked),
 };
 
-/* The bytes of a field in a 64-bit number. On a big-endian processor the low bytes are last. */
-static size_t low_bytes(const struct field *field, size_t whole)
-{
-    URO_ASSERT(field->size <= whole);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    return whole - field->size;
-#else
-    return 0;
-#endif
-}
-
 static uint64_t get(const struct field *field, const void *object)
 {
-    uint64_t value = 0;
+    const void *member = (const uint8_t *)object + field->offset;
 
-    memcpy((uint8_t *)&value + low_bytes(field, sizeof value),
-           (const uint8_t *)object + field->offset, field->size);
-    return value;
+    switch (field->size) {
+    case 1:
+        return *(const uint8_t *)member;
+    case 4:
+        return *(const uint32_t *)member;
+    default:
+        return *(const uint64_t *)member;
+    }
 }
 
 static void put(const struct field *field, void *object, uint64_t value)
 {
-    memcpy((uint8_t *)object + field->offset,
-           (const uint8_t *)&value + low_bytes(field, sizeof value), field->size);
+    void *member = (uint8_t *)object + field->offset;
+
+    if (field->size == 1)
+        *(uint8_t *)member = (uint8_t)value;
+    else if (field->size == 4)
+        *(uint32_t *)member = (uint32_t)value;
+    else
+        *(uint64_t *)member = value;
 }
 
 static uint32_t draw(const struct field *field, struct uro_rng *rng)

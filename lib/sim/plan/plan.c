@@ -123,24 +123,21 @@ static uint32_t draw_size(struct uro_rng *rng, uint32_t mtu, uint32_t packets)
     return mtu * sim_world_between(rng, 1, packets) - uro_rng_below(rng, ROUNDED_MAX);
 }
 
-static void draw_srq(const struct sim_plan *plan, struct sim_plan_srq *srq, struct uro_rng *rng,
-                     bool xrc, bool first)
-{
-    srq->xrc = xrc;
-    srq->capacity = plan->clean ? srq->capacity_max : sim_world_between(rng, 1, srq->capacity_max);
-    srq->wild = srq->wild && !xrc;
-    if (xrc && first) /* never replaced: the last life of a connection needs a queue that stays */
-        srq->replace_probability = 0;
-}
-
 static void draw_srqs(struct sim_plan *plan, unsigned side, struct uro_rng *rng)
 {
     uint32_t basic = plan->shared ? sim_world_between(rng, 1, BASIC_MAX) : 0;
     uint32_t count = basic + (plan->xrc ? sim_world_between(rng, 1, XRC_MAX) : 0);
 
     plan->srq_count[side] = count;
-    for (uint32_t i = 0; i < count; i++)
-        draw_srq(plan, &plan->srqs[side][i], rng, i >= basic, i == basic);
+    for (uint32_t i = 0; i < count; i++) {
+        struct sim_plan_srq *srq = &plan->srqs[side][i];
+        srq->xrc = i >= basic;
+        srq->capacity =
+            plan->clean ? srq->capacity_max : sim_world_between(rng, 1, srq->capacity_max);
+        srq->wild = srq->wild && !srq->xrc;
+        if (i == basic) /* XRC: not replaced, since the last life of a connection needs it */
+            srq->replace_probability = 0;
+    }
     for (uint32_t i = 0; i < plan->pair_count; i++)
         for (unsigned j = 0; j < 2; j++)
             if (plan->pairs[i].sides[j] == side && (plan->pairs[i].xrc || basic == 0))
@@ -399,7 +396,7 @@ static uro_time cm_patience(const struct sim_plan *plan)
         (2 * sim_plan_cm_time(cm->ack_timeout) + sim_plan_cm_time(SIM_PLAN_CM_PATIENT_TIMEOUT));
     uro_time one = 3 * asking + 2 * sim_plan_cm_time(MRA_EXPONENT) + 4 * cm->turn_wait_max +
                    cm->call_wait_max + URO_US(cm->stay_max) + SIM_PLAN_CM_SLOW +
-                   SIM_PLAN_CM_STAY_LONG + cm->message_count * 4 * sim_plan_flight_max(plan);
+                   SIM_PLAN_CM_STAY_LONG + cm->message_count * 4 * plan->flight_max;
 
     return callers == 0 ? 0 : 2 * one + callers * TRIES * one;
 }
@@ -407,8 +404,8 @@ static uro_time cm_patience(const struct sim_plan *plan)
 static uro_time unreliable_patience(const struct sim_plan *plan, const struct sim_plan_end *end)
 {
     return URO_MS(100) + 2 * end->sends *
-                             (2 * sim_plan_flight_max(plan) + 2 * plan->poll_wait_max +
-                              end->post_wait_max + end->recv_wait_max);
+                             (2 * plan->flight_max + 2 * plan->poll_wait_max + end->post_wait_max +
+                              end->recv_wait_max);
 }
 
 /* Returns the time limit for the work of a link after the faults stop. It is generous: the
@@ -416,7 +413,7 @@ static uro_time unreliable_patience(const struct sim_plan *plan, const struct si
 static uro_time link_patience(const struct sim_plan *plan)
 {
     uro_time sum = NEIGHBOUR_WAIT;
-    uro_time flight = sim_plan_flight_max(plan);
+    uro_time flight = plan->flight_max;
 
     for (uint32_t i = 0; i < plan->pair_count; i++) {
         const struct sim_plan_pair *pair = &plan->pairs[i];

@@ -286,8 +286,3 @@ uro_time sim_plan_cm_time(uint32_t exponent);
 uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
 /* Returns the time limit for all work after the faults have stopped, ns. */
 uro_time sim_net_plan_patience(const struct sim_net_plan *net);
-
-static inline uro_time sim_plan_flight_max(const struct sim_plan *plan)
-{
-    return plan->flight_max;
-}

@@ -23,7 +23,6 @@
 #define ASIDE        24u /* bytes outside a range */
 #define FORGED_LOW   0x30u
 #define FORGED_ALL   0x40u /* lowest value of forged bytes, which differ from the canary */
-#define PSN_MASK     0xffffffu
 #define LENGTH_HUGE  0x80000000u
 #define DATAGRAM     1500u /* size of a datagram, bytes */
 #define DATAGRAM_MAX 4200u /* more than any path takes */
@@ -237,9 +236,9 @@ static void on_error(struct sim_endpoint *end, const struct sim_request *request
 }
 
 /* Checks that a message after the attack is the next message that the peer sent. */
-static void take_last(struct sim_endpoint *end, const struct sim_receive *receive,
-                      const struct uroce_completion *cqe)
+static void take_last(struct sim_endpoint *end, const struct sim_receive *receive)
 {
+    const struct uroce_completion *cqe = receive->cqe;
     const struct sim_endpoint *peer = end->peer;
     const struct sim_request *request =
         sim_request_of(peer, peer->posted - peer->messages_sent + end->messages_taken);
@@ -255,9 +254,9 @@ static void take_last(struct sim_endpoint *end, const struct sim_receive *receiv
 }
 
 /* Checks a receive. Its content may be forged, but its length and kind must be valid. */
-static void take(struct sim_endpoint *end, const struct sim_receive *receive,
-                 const struct uroce_completion *cqe)
+static void take(struct sim_endpoint *end, const struct sim_receive *receive)
 {
+    const struct uroce_completion *cqe = receive->cqe;
     bool write = cqe->opcode == UROCE_DONE_RECV_RDMA_WITH_IMM;
 
     if (write ? end->type == UROCE_UD : cqe->opcode != UROCE_DONE_RECV)
@@ -268,7 +267,7 @@ static void take(struct sim_endpoint *end, const struct sim_receive *receive,
                                   cqe->source_qpn > URO_QPN_MULTICAST))
         sim_receive_fail(end, receive, "does not look like a datagram");
     if (is_finishing(end))
-        take_last(end, receive, cqe);
+        take_last(end, receive);
 }
 
 /* ---- the frames of the attacker ---- */
@@ -281,8 +280,8 @@ static uint32_t below(struct sim_attacked *attacked, uint32_t bound)
 static uint32_t psn_near(struct sim_attacked *attacked, uint32_t seen)
 {
     if (below(attacked, 16) == 0)
-        return below(attacked, PSN_MASK + 1);
-    return (seen + below(attacked, AHEAD + BEHIND) - BEHIND + 1) & PSN_MASK;
+        return below(attacked, SIM_PSN_MASK + 1);
+    return (seen + below(attacked, AHEAD + BEHIND) - BEHIND + 1) & SIM_PSN_MASK;
 }
 
 /* A range of memory with a valid or an old key. */
@@ -334,7 +333,7 @@ static uint32_t choose_srqn(struct sim_attacked *attacked, const struct sim_endp
     if (other < workload->plan->srq_count[target->side])
         return uroce_srq_number(workload->srqs[target->side][other].srq);
     if (other == SIM_PLAN_SRQS_MAX || attacked->plan->type != UROCE_XRC_INI)
-        return below(attacked, PSN_MASK + 1);
+        return below(attacked, SIM_PSN_MASK + 1);
     return uroce_srq_number(workload->srqs[1][SIM_ATTACKED_SRQ].srq);
 }
 
@@ -345,7 +344,7 @@ static void put_deth(struct sim_attacked *attacked, const struct sim_endpoint *t
     if (below(attacked, 8) == 0)
         deth.qkey ^= 1u << below(attacked, 32);
     if (below(attacked, 4) == 0)
-        deth.source_qpn = below(attacked, PSN_MASK + 1);
+        deth.source_qpn = below(attacked, SIM_PSN_MASK + 1);
     uro_deth_encode(out, &deth);
 }
 
@@ -357,7 +356,7 @@ static uint8_t *put_ext(struct sim_attacked *attacked, const struct sim_endpoint
     const struct uro_feth feth = { (uint8_t)below(attacked, 4), (uint8_t)below(attacked, 3) };
     const struct uro_aeth aeth = { .kind = (enum uro_aeth_kind)below(attacked, 4),
                                    .value = (uint8_t)below(attacked, 32),
-                                   .msn = below(attacked, PSN_MASK + 1) };
+                                   .msn = below(attacked, SIM_PSN_MASK + 1) };
     uint32_t rkey;
 
     if (below(attacked, 4) == 0)
@@ -532,7 +531,7 @@ static uro_time attacker_next(const struct sim_node *node)
     const struct sim_life *life = &attacked->life;
     bool alive = life->ends[0].alive && life->ends[1].alive;
     /* The time limit for the last messages. */
-    uro_time answer_max = 2 * sim_plan_flight_max(attacked->workload->plan) + ANSWER_MAX;
+    uro_time answer_max = 2 * attacked->workload->plan->flight_max + ANSWER_MAX;
 
     if (!attacked->over)
         return alive ? attacked->forge_at : SIM_PLAN_START + TIME_MAX;

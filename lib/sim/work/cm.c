@@ -201,7 +201,7 @@ void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt, stru
 static void limit_time(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;
-    const uro_time flight = sim_plan_flight_max(user->cm->workload->plan);
+    const uro_time flight = user->cm->workload->plan->flight_max;
 
     if (user->cm->workload->calm && !sim_cm_sure(user->cm, user->attempt))
         user->leave_at =
@@ -501,30 +501,18 @@ static void leave(struct sim_cm_user *user)
         release(user);
 }
 
+/* Takes the next step. In the other states, the user waits for an event. */
 static void act(struct sim_cm_user *user)
 {
+    static void (*const actions[])(struct sim_cm_user * user) = {
+        [SIM_CM_FREE] = call,        [SIM_CM_RESPONDED] = confirm,
+        [SIM_CM_REQUESTED] = answer, [SIM_CM_CONNECTED] = disconnect,
+        [SIM_CM_ENDED] = release,
+    };
+
     user->due = URO_TIME_NEVER;
-    switch (user->step) {
-    case SIM_CM_FREE:
-        call(user);
-        break;
-    case SIM_CM_RESPONDED:
-        confirm(user);
-        break;
-    case SIM_CM_REQUESTED:
-        answer(user);
-        break;
-    case SIM_CM_CONNECTED:
-        disconnect(user);
-        break;
-    case SIM_CM_ENDED:
-        release(user);
-        break;
-    case SIM_CM_REQ_SENT:
-    case SIM_CM_ANSWERED:
-    case SIM_CM_LEAVING:
-        break;
-    }
+    if (actions[user->step] != NULL)
+        actions[user->step](user);
 }
 
 /* ---- nodes ---- */

@@ -99,7 +99,7 @@ static void check_time(const struct sim_cm_user *user)
     /* On a clean link no frame is lost. So the answer arrives within a round trip after neighbour
      * discovery on both sides. */
     if (attempt->calm && !attempt->slow && !sim_cm_crowded(cm, attempt))
-        most = 6 * sim_plan_flight_max(cm->workload->plan) + cm->plan->turn_wait_max;
+        most = 6 * cm->workload->plan->flight_max + cm->plan->turn_wait_max;
     if (waited > most + SLACK)
         sim_cm_fail(user, "got its event too late");
 }
@@ -287,7 +287,6 @@ static void on_disconnected(struct sim_cm_user *user)
 
 static void on_end(struct sim_cm_user *user, const struct uroce_conn_event *event)
 {
-    check_time(user);
     if (event->kind == UROCE_CONN_REJECTED)
         on_rejected(user, event->status);
     else if (event->kind == UROCE_CONN_UNREACHABLE)
@@ -329,15 +328,15 @@ static void on_event(struct sim_cm_user *user, const struct uroce_conn_event *ev
     if (problem != NULL)
         sim_cm_fail(user, problem);
     user->seen |= KIND(event->kind);
-    if (event->kind == UROCE_CONN_RESPONSE) {
-        check_time(user);
+    if (event->kind == UROCE_CONN_TIMEWAIT_EXIT)
+        return;
+    check_time(user);
+    if (event->kind == UROCE_CONN_RESPONSE)
         on_response(user);
-    } else if (event->kind == UROCE_CONN_CONFIRMED) {
-        check_time(user);
+    else if (event->kind == UROCE_CONN_CONFIRMED)
         on_confirmed(user);
-    } else if (event->kind != UROCE_CONN_TIMEWAIT_EXIT) {
+    else
         on_end(user, event);
-    }
 }
 
 /* Returns whether the connection came from a forged request. */

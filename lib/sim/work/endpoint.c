@@ -313,12 +313,6 @@ void sim_drain_begin(struct sim_endpoint *end)
 
 /* ---- posting ---- */
 
-/* Returns whether a request may be wrong on purpose. */
-static bool may_inject(const struct sim_endpoint *end)
-{
-    return !end->life->last_life && !(end->ops->reliable && end->workload->calm);
-}
-
 static bool can_send(const struct sim_endpoint *end)
 {
     if (!end->alive || end->type == UROCE_XRC_TGT || end->blocked ||
@@ -420,14 +414,6 @@ static bool post_one(struct sim_endpoint *end)
     return true;
 }
 
-static void post_sends(struct sim_endpoint *end)
-{
-    uint32_t batch = sim_world_between(&end->rng, 1, end->plan->batch_max);
-
-    while (batch > 0 && can_send(end) && post_one(end))
-        batch--;
-}
-
 /* Moves the queue pair from SQE back to RTS. */
 static void resume(struct sim_endpoint *end)
 {
@@ -466,25 +452,17 @@ uint32_t sim_post_choose_length(struct sim_endpoint *end)
     struct uro_rng *rng = &end->rng;
     uint32_t mtu = end->life->plan->path_mtu;
     uint32_t most = end->life->plan->message_max;
+    uint32_t kind = uro_rng_below(rng, 8);
     uint32_t length = 0;
 
-    switch (uro_rng_below(rng, 8)) {
-    case 0:
-        break;
-    case 1:
-    case 2:
+    if (kind == 1 || kind == 2)
         length = 1 + uro_rng_below(rng, 64);
-        break;
-    case 3:
+    else if (kind == 3)
         length = mtu * sim_world_between(rng, 1, 4);
-        break;
-    case 4:
+    else if (kind == 4)
         length = mtu * sim_world_between(rng, 1, 4) + sim_world_between(rng, 0, 2) - 1;
-        break;
-    default:
+    else if (kind > 4)
         length = uro_rng_below(rng, most + 1);
-        break;
-    }
     return length < most ? length : most;
 }
 
@@ -505,8 +483,8 @@ static int receive(struct sim_endpoint *end)
     struct uroce_sge sges[UROCE_SGE_MAX];
     struct sim_recv *recv = &end->recvs[end->recv_posted % SIM_REQUESTS_MAX];
     uint32_t slot = (uint32_t)(end->recv_posted % end->plan->recv_capacity);
-    bool wrong =
-        may_inject(end) && sim_world_chance(&end->rng, end->life->plan->inject_probability / 2);
+    bool wrong = !end->life->last_life && !(end->ops->reliable && end->workload->calm) &&
+                 sim_world_chance(&end->rng, end->life->plan->inject_probability / 2);
 
     *recv = (struct sim_recv){ .size = end->ops->recv_size != NULL ? end->ops->recv_size(end)
                                                                    : end->life->plan->message_max,
@@ -563,7 +541,9 @@ void sim_post_run(struct sim_endpoint *end)
     if (resumes(end) && end->resume_at <= now)
         resume(end);
     if (can_send(end) && end->post_at <= now) {
-        post_sends(end);
+        uint32_t batch = sim_world_between(&end->rng, 1, end->plan->batch_max);
+        while (batch > 0 && can_send(end) && post_one(end))
+            batch--;
         end->post_at = now + uro_rng_below(&end->rng, end->plan->post_wait_max + 1);
     }
     if (end->drain.due <= now)

@@ -13,8 +13,7 @@
 #include "sim/net/host.h"
 #include "sim/oracle/memory.h"
 #include "sim/plan/plan.h"
-#include "sim/work/cq.h"
-#include "sim/work/srq.h"
+#include "sim/work/queue.h"
 
 #define SIM_REQUESTS_MAX 64u /* outstanding requests of a queue */
 #define SIM_NO_WINDOW    UINT32_MAX
@@ -99,6 +98,7 @@ struct sim_request {
 
 /* A receive that completed. */
 struct sim_receive {
+    const struct uroce_completion *cqe;
     uint64_t number;
     const struct sim_recv *recv;
     struct sim_srq *srq; /* NULL: the queue pair's own receive queue */
@@ -158,11 +158,9 @@ struct sim_endpoint_ops {
     /* Receives. */
     /* Returns the bytes of a receive; NULL: those of the largest message. */
     uint32_t (*recv_size)(struct sim_endpoint *end);
-    void (*take)(struct sim_endpoint *end, const struct sim_receive *receive,
-                 const struct uroce_completion *cqe); /* a message */
-    /* Returns whether a receive may fail with this status; NULL: life->may_fail. */
-    bool (*recv_expected)(const struct sim_endpoint *end, const struct sim_receive *receive,
-                          uint32_t status);
+    void (*take)(struct sim_endpoint *end, const struct sim_receive *receive); /* a message */
+    /* Returns whether a receive may fail with its status; NULL: life->may_fail. */
+    bool (*recv_expected)(const struct sim_endpoint *end, const struct sim_receive *receive);
 
     /* Checks a frame that the endpoint sent, or its response to a frame of the peer. */
     void (*wire)(struct sim_endpoint *end, const struct uro_frame *frame);
@@ -331,8 +329,7 @@ const char *sim_judge_packet(const struct sim_request *request, uint32_t index, 
                              const struct uro_frame *frame);
 /* Checks the completion of a receive that took the message, but not the received bytes. Returns the
  * problem as text, or NULL. */
-const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *receive,
-                              const struct uroce_completion *cqe);
+const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *receive);
 /* Returns the status with which the request must fail. */
 uint32_t sim_judge_status(const struct sim_request *request);
 /* Returns whether the request stops its send queue before any packet is sent. */
@@ -342,8 +339,7 @@ bool sim_judge_expected(const struct sim_endpoint *end, const struct sim_request
                         uint32_t status);
 void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *request,
                           uint32_t status);
-bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *receive,
-                        uint32_t status);
+bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *receive);
 
 /* Returns whether a send or receive that is posted now completes in error. */
 static inline bool sim_endpoint_in_error(const struct sim_endpoint *end)

@@ -205,16 +205,15 @@ static void check_unused(const struct sim_endpoint *end, const struct sim_receiv
         sim_receive_fail(end, receive, "changed although nothing was received");
 }
 
-bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *receive,
-                        uint32_t status)
+bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *receive)
 {
     (void)end;
-    return status == UROCE_LOC_PROT_ERR && receive->recv->bad_lkey;
+    return receive->cqe->status == UROCE_LOC_PROT_ERR && receive->recv->bad_lkey;
 }
 
-const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *receive,
-                              const struct uroce_completion *cqe)
+const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *receive)
 {
+    const struct uroce_completion *cqe = receive->cqe;
     bool write = sim_model_is(message->opcode, SIM_WRITE);
     bool has_imm = sim_model_is(message->opcode, SIM_IMM);
     bool has_inv = message->opcode == UROCE_SEND_WITH_INV;
@@ -231,9 +230,9 @@ const char *sim_judge_message(const struct sim_request *message, const struct si
                                                            : NULL;
 }
 
-static void judge_place(struct sim_endpoint *end, const struct sim_receive *receive,
-                        const struct uroce_completion *cqe)
+static void judge_place(struct sim_endpoint *end, const struct sim_receive *receive)
 {
+    const struct uroce_completion *cqe = receive->cqe;
     bool xrc = end->type == UROCE_XRC_TGT;
     bool *failed = xrc ? &end->recv_failed_of[receive->srq->index] : &end->recv_failed;
     bool may_have_begun = end->type != UROCE_UD && (!*failed || receive->srq != NULL);
@@ -243,7 +242,7 @@ static void judge_place(struct sim_endpoint *end, const struct sim_receive *rece
             sim_receive_fail(end, receive, "succeeded after an earlier request failed");
         if (!end->ops->reliable && !sim_buffer_check_around(&receive->recv->buffer))
             sim_receive_fail(end, receive, "changed memory beside its elements");
-        end->ops->take(end, receive, cqe);
+        end->ops->take(end, receive);
         return;
     }
     if (cqe->status == UROCE_WR_FLUSH_ERR) {
@@ -252,9 +251,8 @@ static void judge_place(struct sim_endpoint *end, const struct sim_receive *rece
             sim_receive_fail(end, receive, "flushed without cause");
         check_unused(end, receive, may_have_begun);
     } else {
-        bool expected = end->ops->recv_expected != NULL
-                            ? end->ops->recv_expected(end, receive, cqe->status)
-                            : end->life->may_fail;
+        bool expected = end->ops->recv_expected != NULL ? end->ops->recv_expected(end, receive)
+                                                        : end->life->may_fail;
         if (*failed || !expected)
             status_fail(end, kind_of(receive), receive->number, cqe->status);
         check_unused(end, receive, true);
@@ -267,7 +265,8 @@ static void judge_place(struct sim_endpoint *end, const struct sim_receive *rece
 static bool judge_own(struct sim_endpoint *end, const struct uroce_completion *cqe)
 {
     uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
-    const struct sim_receive receive = { .number = number,
+    const struct sim_receive receive = { .cqe = cqe,
+                                         .number = number,
                                          .recv = &end->recvs[number % SIM_REQUESTS_MAX] };
 
     if (number < end->recv_done)
@@ -275,7 +274,7 @@ static bool judge_own(struct sim_endpoint *end, const struct uroce_completion *c
     if (number > end->recv_done || number >= end->recv_posted)
         return sim_receive_fail(end, &receive, "completed out of order");
     end->recv_done++;
-    judge_place(end, &receive, cqe);
+    judge_place(end, &receive);
     return true;
 }
 
@@ -286,9 +285,9 @@ static bool judge_shared(struct sim_endpoint *end, const struct uroce_completion
     uint64_t number = SIM_SRQ_NUMBER(cqe->wr_id);
     struct sim_srq *srq = sim_srq_at(end, SIM_SRQ_INDEX(cqe->wr_id));
     struct sim_srq_recv *recv = sim_srq_find(srq, number);
-    const struct sim_receive receive = { .number = number,
-                                         .recv = recv != NULL ? &recv->recv : NULL,
-                                         .srq = srq };
+    const struct sim_receive receive = {
+        .cqe = cqe, .number = number, .recv = recv != NULL ? &recv->recv : NULL, .srq = srq
+    };
 
     if (end->type == UROCE_XRC_TGT ? !srq->plan->xrc : end->srq != srq)
         return sim_receive_fail(end, &receive, "is of a queue that this queue pair does not use");
@@ -301,7 +300,7 @@ static bool judge_shared(struct sim_endpoint *end, const struct uroce_completion
     if (end->last_wqe && cqe->time > end->last_wqe_at)
         return sim_receive_fail(end, &receive, "completed after LAST_WQE_REACHED was reported");
     end->shared_next[srq->index] = number + 1;
-    judge_place(end, &receive, cqe);
+    judge_place(end, &receive);
     sim_srq_done(srq, recv);
     return true;
 }

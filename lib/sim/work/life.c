@@ -175,7 +175,7 @@ static void bury(struct sim_life *life)
     life->control.due = workload->world->now + uro_rng_below(life->rng, BIRTH_WAIT_MAX);
     if (life->reuse &&
         life->count == 2) /* frames in flight to these queue pairs must arrive first */
-        life->control.due += sim_plan_flight_max(workload->plan);
+        life->control.due += workload->plan->flight_max;
     life->arrived_by = life->control.due;
 }
 
@@ -238,12 +238,12 @@ static uro_time arrived_at(const struct sim_workload *workload)
 {
     uro_time jumped_at = workload->world->jumped_at;
 
-    return jumped_at == 0 ? 0 : jumped_at + sim_plan_flight_max(workload->plan);
+    return jumped_at == 0 ? 0 : jumped_at + workload->plan->flight_max;
 }
 
 /* Returns the earliest time at which no frame to the queue pairs of the previous life is left. The
  * program of a host may run the engine so rarely that the receive ring fills. A frame then waits in
- * the ring longer than sim_plan_flight_max(). */
+ * the ring longer than flight_max. */
 static uro_time reusable_at(const struct sim_life *life)
 {
     uro_time now = life->world->now;
@@ -274,32 +274,22 @@ static uro_time not_before(const struct sim_life *life)
 static void control_run(struct sim_node *node)
 {
     struct sim_life *life = URO_CONTAINER_OF(node, struct sim_life, control);
-    uro_time now = life->world->now;
+    bool running = life->state == SIM_LIFE_RUNNING;
+    bool revokes = running && life->ends[0].ops->revoke != NULL && !life->last_life &&
+                   !life->revoked && life->workload->plan->revokes;
 
-    switch (life->state) {
-    case SIM_LIFE_RUNNING:
-        if (life->ends[0].ops->revoke != NULL && !life->last_life && !life->revoked &&
-            life->workload->plan->revokes)
-            life->ends[0].ops->revoke(life);
-        else
-            begin_ending(life);
-        break;
-    case SIM_LIFE_IDLE:
+    if (revokes)
+        life->ends[0].ops->revoke(life);
+    else if (running || life->state == SIM_LIFE_IDLE)
         begin_ending(life);
-        break;
-    case SIM_LIFE_ENDING:
+    else if (life->state == SIM_LIFE_ENDING)
         end_on(life);
-        break;
-    case SIM_LIFE_WAITING:
-        if (now < not_before(life))
-            life->control.due = not_before(life);
-        else
-            begin_life(life);
-        break;
-    case SIM_LIFE_OVER:
-        life->control.due = URO_TIME_NEVER;
-        break;
-    }
+    else if (life->state == SIM_LIFE_OVER)
+        node->due = URO_TIME_NEVER;
+    else if (life->world->now < not_before(life))
+        node->due = not_before(life);
+    else
+        begin_life(life);
 }
 
 void sim_life_on_failure(struct sim_life *life)

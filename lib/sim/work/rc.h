@@ -73,10 +73,8 @@ void sim_rc_confirm(struct sim_endpoint *end, const struct sim_request *request)
 bool sim_rc_expected(const struct sim_endpoint *end, const struct sim_request *request,
                      uint32_t status);
 void sim_rc_on_error(struct sim_endpoint *end, const struct sim_request *request, uint32_t status);
-void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive,
-                 const struct uroce_completion *cqe);
-bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_receive *receive,
-                          uint32_t status);
+void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive);
+bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_receive *receive);
 /* Handles a request that will never complete: the peer may have executed it or not. */
 void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *request);
 void sim_rc_wire(struct sim_endpoint *end, const struct uro_frame *frame);

@@ -204,8 +204,7 @@ static struct sim_request *next_message(const struct sim_endpoint *end,
     return NULL;
 }
 
-void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive,
-                 const struct uroce_completion *cqe)
+void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive)
 {
     struct sim_request *message = next_message(end, receive);
 
@@ -215,7 +214,7 @@ void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive,
     }
     message->taken++;
     end->messages_taken++;
-    const char *problem = sim_judge_message(message, receive, cqe);
+    const char *problem = sim_judge_message(message, receive);
     if (problem != NULL) {
         sim_receive_fail(end, receive, problem);
         return;
@@ -232,10 +231,10 @@ void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive,
     end->peer->rc->windows[message->window].users--;
 }
 
-bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_receive *receive,
-                          uint32_t status)
+bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_receive *receive)
 {
     const struct sim_request *message = next_message(end, receive);
+    uint32_t status = receive->cqe->status;
 
     if (message == NULL || sim_model_is(message->opcode, SIM_WRITE))
         return false;

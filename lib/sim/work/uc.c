@@ -146,24 +146,23 @@ static const struct sim_cable_config *cable_to(const struct sim_endpoint *end)
 }
 
 static bool could_be(const struct sim_endpoint *end, const struct sim_request *request,
-                     const struct sim_receive *receive, const struct uroce_completion *cqe)
+                     const struct sim_receive *receive)
 {
     bool copied = cable_to(end) != NULL && cable_to(end)->duplicate_probability > 0;
 
     return request->fault == SIM_FAULT_NONE && sim_model_is(request->opcode, SIM_MESSAGE) &&
-           request->taken < (copied ? 2 : 1) && sim_judge_message(request, receive, cqe) == NULL &&
+           request->taken < (copied ? 2 : 1) && sim_judge_message(request, receive) == NULL &&
            (sim_model_is(request->opcode, SIM_WRITE) ||
             sim_buffer_holds(&receive->recv->buffer, request->length, request->seed));
 }
 
-static void take(struct sim_endpoint *end, const struct sim_receive *receive,
-                 const struct uroce_completion *cqe)
+static void take(struct sim_endpoint *end, const struct sim_receive *receive)
 {
     bool in_order = cable_to(end) == NULL || cable_to(end)->keep_order;
 
     for (uint64_t i = in_order ? end->taken_last : 0; i < end->peer->posted; i++) {
         struct sim_request *request = sim_request_of(end->peer, i);
-        if (!could_be(end, request, receive, cqe))
+        if (!could_be(end, request, receive))
             continue;
         if (sim_model_is(request->opcode, SIM_WRITE) && !sim_judge_window(end, request))
             sim_receive_fail(end, receive, "completed before its bytes arrived");

@@ -447,9 +447,9 @@ static bool could_be(const struct sim_endpoint *end, const struct sim_datagram *
            sim_model_holds(bytes + SIM_GRH, datagram->length, datagram->seed);
 }
 
-static void take(struct sim_endpoint *end, const struct sim_receive *receive,
-                 const struct uroce_completion *cqe)
+static void take(struct sim_endpoint *end, const struct sim_receive *receive)
 {
+    const struct uroce_completion *cqe = receive->cqe;
     const struct sim_recv *recv = receive->recv;
     struct sim_workload *workload = end->workload;
     uint8_t bytes[ROOM_MAX];

@@ -12,6 +12,8 @@
 #include "sim/work/rc.h"
 #include "wire/frame.h"
 
+#define TIGHT_WAIT_MAX URO_US(300) /* additional delay of the reader of a tight CQ */
+
 static void init_shared(struct sim_workload *workload, unsigned side)
 {
     struct sim_shared_word *shared = &workload->shared[side];
@@ -55,13 +57,6 @@ static void init_lives(struct sim_workload *workload)
         sim_life_init(life++, workload, &sim_ud_ops, &plan->parties[i], i);
 }
 
-static void add_workload(struct sim_host_workloads *host_workloads, struct sim_workload *workload,
-                         unsigned side)
-{
-    URO_ASSERT(host_workloads->count < SIM_HOST_WORKLOADS_MAX);
-    host_workloads->list[host_workloads->count++] = (struct sim_host_workload){ workload, side };
-}
-
 void sim_workload_init(struct sim_workload *workload, struct sim_world *world,
                        const struct sim_plan *plan, uint32_t number, struct sim_host_workloads *a,
                        struct sim_host_workloads *b)
@@ -74,8 +69,10 @@ void sim_workload_init(struct sim_workload *workload, struct sim_world *world,
     workload->host_workloads[0] = a;
     workload->host_workloads[1] = b;
     for (unsigned side = 0; side < 2; side++) {
-        workload->hosts[side] = workload->host_workloads[side]->host;
-        add_workload(workload->host_workloads[side], workload, side);
+        struct sim_host_workloads *on_host = workload->host_workloads[side];
+        workload->hosts[side] = on_host->host;
+        URO_ASSERT(on_host->count < SIM_HOST_WORKLOADS_MAX);
+        on_host->list[on_host->count++] = (struct sim_host_workload){ workload, side };
     }
     uro_rng_init_number(&workload->rng, uro_rng_u64(&world->rng));
     for (unsigned side = 0; side < 2; side++) {
@@ -83,7 +80,10 @@ void sim_workload_init(struct sim_workload *workload, struct sim_world *world,
         for (uint32_t i = 0; i < plan->cq_count; i++)
             sim_cq_init(&workload->cqs[side][i], workload, workload->hosts[side],
                         cq_capacity(plan));
-        sim_tight_init(workload, side);
+        if (plan->cq_tight > 0) {
+            sim_cq_init(&workload->tight[side], workload, workload->hosts[side], plan->cq_tight);
+            workload->tight[side].wait_max += TIGHT_WAIT_MAX;
+        }
         for (uint32_t i = 0; i < plan->srq_count[side]; i++)
             sim_srq_init(&workload->srqs[side][i], workload, side, i);
     }

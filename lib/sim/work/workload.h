@@ -6,13 +6,11 @@
  *   rc.h        reliable connections, also of XRC; uc.c and ud.c are the other types
  *   cm.h        connections that the connection manager sets up
  *   attacked.h  queue pairs under attack by an attacker that reads all frames
- *   srq.h       shared receive queues
- *   cq.h        completion queues and their pollers
+ *   queue.h     completion queues and shared receive queues
  */
 #pragma once
 
-#include "sim/work/cq.h"
-#include "sim/work/srq.h"
+#include "sim/work/queue.h"
 
 #define SIM_WORKLOAD_CQS_MAX   4u
 #define SIM_WORKLOAD_LIVES_MAX (SIM_PLAN_PAIRS_MAX + SIM_PLAN_UCS_MAX + SIM_PLAN_PARTIES_MAX + 1u)
