@@ -245,25 +245,13 @@ bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_recei
             (receive->srq == NULL && end->rc->revoked[SIM_MEMORY_RECVS]));
 }
 
-/* ---- frames ------------------------------------------------------------------------------------
+/* ---- frames ----
  *
  * The checks are independent of lib/core. The PSN of a packet determines its work request and its
  * position in the message, and so its content. A response must have the data of its request. The
- * checks also detect frames that a receiver would drop silently.
+ * checks also detect frames that a receiver would drop silently. Each check returns the problem as
+ * text, or NULL.
  */
-
-static bool frame_fail(const struct sim_endpoint *end, const struct uro_frame *frame,
-                       const char *problem)
-{
-    sim_world_fail(end->world, "pair %u %c sent %s psn %u: %s", end->life->number,
-                   end->host->config.name, frame->op->name, frame->bth.psn, problem);
-    return false;
-}
-
-static int32_t distance(uint32_t psn, uint32_t from)
-{
-    return sim_psn_diff(psn, from);
-}
 
 /* Returns the request of @end with @psn, searching from number @first on, or NULL. */
 static const struct sim_request *find_op(const struct sim_endpoint *end, uint64_t first,
@@ -271,182 +259,186 @@ static const struct sim_request *find_op(const struct sim_endpoint *end, uint64_
 {
     for (uint64_t i = first; i < end->posted; i++) {
         const struct sim_request *request = sim_request_of(end, i);
-        int32_t index = distance(psn, request->psn);
+        int32_t index = sim_psn_diff(psn, request->psn);
         if (index >= 0 && index < (int32_t)request->psns)
             return request;
     }
     return NULL;
 }
 
-static bool check_data_request(const struct sim_endpoint *end, const struct sim_request *request,
-                               const struct uro_frame *frame, uint32_t index)
+static const char *check_data_request(const struct sim_endpoint *end,
+                                      const struct sim_request *request,
+                                      const struct uro_frame *frame, uint32_t index)
 {
     const char *problem = sim_judge_packet(request, index, end->life->plan->path_mtu, frame);
 
     if (problem != NULL)
-        return frame_fail(end, frame, problem);
+        return problem;
     if (index + 1 == request->psns && !frame->bth.ack_req)
-        return frame_fail(end, frame, "ends its message but does not request an ACK");
+        return "ends its message but does not request an ACK";
     if (is_revoked(end, SIM_MEMORY_SENDS, request) && frame->payload_length > 0 &&
         !(request->flags & UROCE_INLINE))
-        return frame_fail(end, frame, "payload from memory that is not registered any more");
-    return true;
+        return "payload from memory that is not registered any more";
+    return NULL;
 }
 
-static bool check_read_request(struct sim_endpoint *end, const struct sim_request *request,
-                               const struct uro_frame *frame, uint32_t index)
+static const char *check_read_request(struct sim_endpoint *end, const struct sim_request *request,
+                                      const struct uro_frame *frame, uint32_t index)
 {
     uint32_t mtu = end->life->plan->path_mtu;
     uint32_t left = request->length - index * mtu;
 
     if (frame->reth.va != request->remote_address + (uint64_t)index * mtu ||
         frame->reth.rkey != request->rkey)
-        return frame_fail(end, frame, "wrong RETH");
+        return "wrong RETH";
     if (frame->reth.length != left && (frame->reth.length > left || frame->reth.length % mtu != 0))
-        return frame_fail(end, frame, "requests a part that is not a whole number of packets");
+        return "requests a part that is not a whole number of packets";
     end->rc->read_parts += index > 0;
-    return frame->bth.ack_req || frame_fail(end, frame, "does not request an ACK");
+    return NULL;
 }
 
-static bool check_atomic_request(const struct sim_endpoint *end, const struct sim_request *request,
-                                 const struct uro_frame *frame)
+static const char *check_atomic_request(const struct sim_request *request,
+                                        const struct uro_atomic_eth *atomic)
 {
     bool swap = request->opcode == UROCE_COMPARE_SWAP;
-    const struct uro_atomic_eth *atomic = &frame->atomic;
 
     if (atomic->va != request->remote_address || atomic->rkey != request->rkey ||
         atomic->swap_add != (swap ? request->swap : request->compare_add) ||
         (swap && atomic->compare != request->compare_add))
-        return frame_fail(end, frame, "wrong AtomicETH");
-    return frame->bth.ack_req || frame_fail(end, frame, "does not request an ACK");
+        return "wrong AtomicETH";
+    return NULL;
 }
 
-static bool check_flush(const struct sim_endpoint *end, const struct sim_request *request,
-                        const struct uro_frame *frame)
+static const char *check_flush(const struct sim_request *request, const struct uro_frame *frame)
 {
     uint32_t length = request->flush.selectivity == UROCE_FLUSH_RANGE ? request->length : 0;
 
     if (frame->reth.va != request->remote_address || frame->reth.rkey != request->rkey ||
         frame->reth.length != length || frame->feth.placement != request->flush.placement ||
         frame->feth.selectivity != request->flush.selectivity)
-        return frame_fail(end, frame, "wrong RETH or FETH");
-    return frame->bth.ack_req || frame_fail(end, frame, "does not request an ACK");
+        return "wrong RETH or FETH";
+    return NULL;
 }
 
-/* Checks that no packet is retransmitted. On a clean link no packet is lost or late, even if other
- * links of the same hosts have faults. */
-static bool check_once(struct sim_endpoint *end, const struct uro_frame *frame)
+/* Checks the headers that belong to one kind of request, and the payload. */
+static const char *check_content(struct sim_endpoint *end, const struct sim_request *request,
+                                 const struct uro_frame *frame)
 {
-    if (distance(frame->bth.psn, end->wire_psn) < 0)
-        return frame_fail(end, frame, "is sent again although the link loses no frames");
-    end->wire_psn = (frame->bth.psn + 1) & SIM_PSN_MASK;
-    return true;
+    uint32_t index = (uint32_t)sim_psn_diff(frame->bth.psn, request->psn);
+    const char *problem;
+
+    if (frame->op->operation == URO_READ)
+        problem = check_read_request(end, request, frame, index);
+    else if (frame->op->operation == URO_FLUSH)
+        problem = check_flush(request, frame);
+    else if (frame->op->operation == URO_CMP_SWAP || frame->op->operation == URO_FETCH_ADD)
+        problem = check_atomic_request(request, &frame->atomic);
+    else
+        return check_data_request(end, request, frame, index);
+    if (problem == NULL && !frame->bth.ack_req)
+        return "does not request an ACK";
+    return problem;
 }
 
-static bool check_request(struct sim_endpoint *end, const struct uro_frame *frame)
+static const char *check_request(struct sim_endpoint *end, const struct uro_frame *frame)
 {
     const struct sim_request *request = find_op(end, end->confirmed, frame->bth.psn);
 
     if (request == NULL)
-        return frame_fail(end, frame, "belongs to no request that is outstanding");
+        return "belongs to no request that is outstanding";
     if (request->fault == SIM_FAULT_BAD_LKEY || request->fault == SIM_FAULT_UNSUPPORTED)
-        return frame_fail(end, frame, "belongs to a request that cannot be sent");
+        return "belongs to a request that cannot be sent";
     if (frame->op->operation != sim_operations[request->opcode].operation)
-        return frame_fail(end, frame, "the request has another operation");
+        return "the request has another operation";
     if (frame->bth.pkey != URO_PKEY_DEFAULT)
-        return frame_fail(end, frame, "wrong P_Key");
-    if (end->workload->plan->clean && !check_once(end, frame))
-        return false;
+        return "wrong P_Key";
+    /* On a clean link no packet is lost or late, even if other links of the hosts have faults. */
+    if (end->workload->plan->clean && sim_psn_diff(frame->bth.psn, end->wire_psn) < 0)
+        return "is sent again although the link loses no frames";
+    if (end->workload->plan->clean)
+        end->wire_psn = (frame->bth.psn + 1) & SIM_PSN_MASK;
     if (end->drain.drained)
-        return frame_fail(end, frame, "sent in SQD after SQ_DRAINED");
+        return "sent in SQD after SQ_DRAINED";
     if (end->type == UROCE_XRC_INI && frame->xrc_srqn != request->srqn)
-        return frame_fail(end, frame, "wrong shared receive queue");
-
-    uint32_t index = (uint32_t)distance(frame->bth.psn, request->psn);
-    if (frame->op->operation == URO_READ)
-        return check_read_request(end, request, frame, index);
-    if (frame->op->operation == URO_FLUSH)
-        return check_flush(end, request, frame);
-    if (frame->op->operation == URO_CMP_SWAP || frame->op->operation == URO_FETCH_ADD)
-        return check_atomic_request(end, request, frame);
-    return check_data_request(end, request, frame, index);
+        return "wrong shared receive queue";
+    return check_content(end, request, frame);
 }
 
 /* Checks the MSN: the number of messages that the responder has executed. */
-static bool check_msn(struct sim_endpoint *end, const struct sim_request *request,
-                      const struct uro_frame *frame)
+static const char *check_msn(struct sim_endpoint *end, const struct sim_request *request,
+                             const struct uro_frame *frame)
 {
     bool acks = frame->aeth.kind == URO_AETH_ACK;
-    bool last = (uint32_t)distance(frame->bth.psn, request->psn) + 1 == request->psns;
+    bool last = (uint32_t)sim_psn_diff(frame->bth.psn, request->psn) + 1 == request->psns;
     uint64_t least = request->remote_number + (acks && (last || frame->op->operation == URO_READ));
 
     if (frame->aeth.msn < least ||
         frame->aeth.msn > end->peer->rc->remote + end->peer->rc->read_parts)
-        return frame_fail(end, frame, "MSN does not fit the PSN");
+        return "MSN does not fit the PSN";
     if (frame->aeth.msn < end->rc->msn_sent)
-        return frame_fail(end, frame, "MSN went back");
+        return "MSN went back";
     end->rc->msn_sent = frame->aeth.msn;
-    return true;
+    return NULL;
 }
 
-static bool check_read_response(struct sim_endpoint *end, const struct sim_request *request,
-                                const struct uro_frame *frame)
+static const char *check_read_response(struct sim_endpoint *end, const struct sim_request *request,
+                                       const struct uro_frame *frame)
 {
     const struct sim_endpoint *peer = end->peer;
     uint32_t mtu = end->life->plan->path_mtu;
-    uint32_t from = (uint32_t)distance(frame->bth.psn, request->psn) * mtu;
+    uint32_t from = (uint32_t)sim_psn_diff(frame->bth.psn, request->psn) * mtu;
     uint32_t left = request->length - from;
+    bool bare = request->opcode == UROCE_FLUSH || request->opcode == UROCE_ATOMIC_WRITE;
 
-    if (request->opcode == UROCE_FLUSH || request->opcode == UROCE_ATOMIC_WRITE)
-        return (frame->op->position == URO_ONLY && frame->payload_length == 0 &&
-                check_msn(end, request, frame)) ||
-               frame_fail(end, frame, "has data for a request without response data");
+    if (bare && (frame->op->position != URO_ONLY || frame->payload_length != 0))
+        return "has data for a request without response data";
+    if (bare)
+        return check_msn(end, request, frame);
     if (request->opcode != UROCE_RDMA_READ)
-        return frame_fail(end, frame, "answers a request that is not a READ");
+        return "answers a request that is not a READ";
     if (frame->payload_length != (left < mtu ? left : mtu))
-        return frame_fail(end, frame, "wrong length");
+        return "wrong length";
     /* A late response may have newer data, since the slot may be reused. */
     bool still = request->number >= peer->confirmed && request->fault == SIM_FAULT_NONE &&
                  peer->rc->windows[request->window].writers == request->writers;
     if (still && !sim_model_carries(frame, from, frame->payload_length, request->seed))
-        return frame_fail(end, frame, "wrong payload");
+        return "wrong payload";
     if (is_revoked(end, SIM_MEMORY_WINDOWS, request) && frame->payload_length > 0)
-        return frame_fail(end, frame, "payload from memory that is not registered any more");
-    return !(frame->op->ext & URO_EXT_AETH) || check_msn(end, request, frame);
+        return "payload from memory that is not registered any more";
+    return frame->op->ext & URO_EXT_AETH ? check_msn(end, request, frame) : NULL;
 }
 
-static bool check_response(struct sim_endpoint *end, const struct uro_frame *frame)
+static const char *check_response(struct sim_endpoint *end, const struct uro_frame *frame)
 {
     const struct sim_endpoint *peer = end->peer;
     const struct sim_request *request = find_op(peer, 0, frame->bth.psn);
+    bool is_ack = frame->op->operation == URO_ACK;
 
-    if (distance(frame->bth.psn, peer->rc->psn) >= 0)
-        return frame_fail(end, frame, "answers a request that was never sent");
-    if (end->workload->plan->clean && frame->op->operation == URO_ACK &&
-        frame->aeth.kind != URO_AETH_ACK)
-        return frame_fail(end, frame, "is a NAK although the link loses no frames");
+    if (sim_psn_diff(frame->bth.psn, peer->rc->psn) >= 0)
+        return "answers a request that was never sent";
+    if (end->workload->plan->clean && is_ack && frame->aeth.kind != URO_AETH_ACK)
+        return "is a NAK although the link loses no frames";
     if (request == NULL)
-        return true; /* a second response to a request that is not kept any more */
+        return NULL; /* a second response to a request that is not kept any more */
     if (frame->op->operation == URO_READ)
         return check_read_response(end, request, frame);
 
-    bool atomic = sim_model_is(request->opcode, SIM_ATOMIC);
-    if (frame->op->operation == URO_ATOMIC_ACK) {
-        if (!atomic)
-            return frame_fail(end, frame, "answers a request that is not an atomic");
-        if (!request->shared_word && frame->atomic_ack != request->original)
-            return frame_fail(end, frame, "wrong original value");
-    } else if (frame->aeth.kind == URO_AETH_ACK && sim_model_is(request->opcode, SIM_ANSWERED)) {
-        return frame_fail(end, frame,
-                          "is an ACK without data for a request that needs response data");
-    }
+    bool atomic = frame->op->operation == URO_ATOMIC_ACK;
+    if (atomic && !sim_model_is(request->opcode, SIM_ATOMIC))
+        return "answers a request that is not an atomic";
+    if (atomic && !request->shared_word && frame->atomic_ack != request->original)
+        return "wrong original value";
+    if (!atomic && frame->aeth.kind == URO_AETH_ACK && sim_model_is(request->opcode, SIM_ANSWERED))
+        return "is an ACK without data for a request that needs response data";
     return check_msn(end, request, frame);
 }
 
 void sim_rc_wire(struct sim_endpoint *end, const struct uro_frame *frame)
 {
-    if (frame->op->role == URO_REQUEST)
-        (void)check_request(end, frame);
-    else
-        (void)check_response(end, frame);
+    const char *problem =
+        frame->op->role == URO_REQUEST ? check_request(end, frame) : check_response(end, frame);
+
+    if (problem != NULL)
+        sim_world_fail(end->world, "pair %u %c sent %s psn %u: %s", end->life->number,
+                       end->host->config.name, frame->op->name, frame->bth.psn, problem);
 }

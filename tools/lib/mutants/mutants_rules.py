@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import mutants_results
 
 SIMULATOR = "lib/sim"
-PROBLEMS = {"lib/sim/work/cm_events.c": "CM ", "lib/core/qp.c": "a queue pair of A: "}
+PROBLEMS = {"lib/sim/work/cm_events.c": "CM ", "lib/sim/work/rc_judge.c": "pair 7 A sent X psn 7: ",
+            "lib/core/qp.c": "a queue pair of A: "}
 LITERAL = r'"(?:[^"\\\n]|\\.)*"'
 LITERALS = re.compile(rf"{LITERAL}(?:\s*(?:PRI\w+\s*)?{LITERAL})*")
 FUNNEL = re.compile(r"(?:\w+_)?fail(?:_memory)?")
