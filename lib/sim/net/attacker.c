@@ -275,13 +275,6 @@ static void change_message(struct sim_attacker *attacker, const struct sim_attac
         flip(attacker, mad + below(attacker, HEADER));
 }
 
-static uint32_t length_of(struct sim_attacker *attacker, enum change change)
-{
-    if (change == SHORT)
-        return below(attacker, URO_MAD_LEN);
-    return change == LONG ? URO_MAD_LEN + 1 + below(attacker, LONGER_MAX) : URO_MAD_LEN;
-}
-
 static bool repeat_message(struct sim_attacker *attacker)
 {
     const struct sim_attacker_mad *kept = &attacker->mads[below(attacker, SIM_ATTACKER_MADS)];
@@ -295,7 +288,11 @@ static bool repeat_message(struct sim_attacker *attacker)
                      kept->address);
     put_headers(attacker, &forged, change == SERVICE ? other : URO_UD,
                 change == KEY ? URO_CM_QKEY ^ 1u << below(attacker, 32) : URO_CM_QKEY);
-    uint32_t length = length_of(attacker, change);
+    uint32_t length = URO_MAD_LEN;
+    if (change == SHORT)
+        length = below(attacker, URO_MAD_LEN);
+    else if (change == LONG)
+        length += 1 + below(attacker, LONGER_MAX);
     uint8_t *mad = forged.bytes + forged.length;
     memset(mad, FILLER, URO_MAD_LEN + LONGER_MAX);
     change_message(attacker, kept, change, mad);

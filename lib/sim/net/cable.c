@@ -73,21 +73,16 @@ static uint64_t queued_bytes(const struct sim_cable *cable)
                : 0;
 }
 
-static bool marks(struct sim_cable *cable)
-{
-    const struct sim_cable_config *config = &cable->config;
-
-    return sim_world_chance(&cable->rng, config->ce_probability) ||
-           (config->mark_above != 0 && queued_bytes(cable) > config->mark_above);
-}
-
 /* Marks the frame CE as a router does: changes the IPv4 checksum, not the ICRC. */
 static void mark(struct sim_cable *cable, struct sim_world_frame *frame)
 {
+    const struct sim_cable_config *config = &cable->config;
     struct uro_frame decoded;
     uint8_t header[URO_IP_LEN_MAX];
 
-    if (!marks(cable) || !guarded(frame, &decoded))
+    bool marks = sim_world_chance(&cable->rng, config->ce_probability) ||
+                 (config->mark_above != 0 && queued_bytes(cable) > config->mark_above);
+    if (!marks || !guarded(frame, &decoded))
         return;
     decoded.ip.traffic_class |= CE;
     size_t length = uro_ip_put(header, &decoded.ip);

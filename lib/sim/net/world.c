@@ -117,13 +117,6 @@ uro_time sim_world_next(const struct sim_world *world)
     return earliest;
 }
 
-static void round_at(struct sim_world *world)
-{
-    for (uint32_t i = 0; i < world->node_count && !world->failed; i++)
-        if (next_of(world->nodes[i]) <= world->now)
-            world->nodes[i]->run(world->nodes[i]);
-}
-
 bool sim_world_run(struct sim_world *world, uro_time until)
 {
     uint32_t rounds = 0; /* rounds at the present time */
@@ -136,8 +129,9 @@ bool sim_world_run(struct sim_world *world, uro_time until)
         }
         if (++rounds > ROUNDS_PER_INSTANT_MAX)
             sim_world_fail(world, "endless loop: a node has work again and again at the same time");
-        else
-            round_at(world);
+        for (uint32_t i = 0; i < world->node_count && !world->failed; i++)
+            if (next_of(world->nodes[i]) <= world->now)
+                world->nodes[i]->run(world->nodes[i]);
     }
     if (!world->failed && until != URO_TIME_NEVER && until > world->now)
         world->now = until;

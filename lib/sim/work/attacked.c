@@ -70,7 +70,7 @@ static void begin(struct sim_endpoint *end)
 }
 
 /* Registers a range for each set of rights. The memory between the ranges has no key. */
-static void make_memory(struct sim_endpoint *end)
+static void make(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
     uint32_t size = sim_memory_slot_size(SIM_GRH + end->life->plan->message_max, UROCE_SGE_MAX);
@@ -92,11 +92,6 @@ static void make_memory(struct sim_endpoint *end)
     memset(sim_memory_slot(memory, SIM_MEMORY_WINDOWS, 0), OPENED, SIM_ATTACKED_RANGE);
     memset(sim_memory_slot(memory, SIM_MEMORY_WORDS, 0), OPENED, SIM_ATTACKED_RANGE);
     memset(sim_memory_slot(memory, SIM_MEMORY_FILLED, 0), SIM_MEMORY_UNZEROED, SIM_ATTACKED_RANGE);
-}
-
-static void make(struct sim_endpoint *end)
-{
-    make_memory(end);
     sim_endpoint_create(end);
 }
 

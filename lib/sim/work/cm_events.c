@@ -339,15 +339,6 @@ static void on_event(struct sim_cm_user *user, const struct uroce_conn_event *ev
         on_end(user, event);
 }
 
-/* Returns whether the connection came from a forged request. */
-static bool was_forged(const struct sim_host_workload *on_host, const struct uroce_conn *conn)
-{
-    for (unsigned i = 0; i < SIM_CM_FORGED_MAX; i++)
-        if (on_host->workload->cm->forged[on_host->side][i] == conn)
-            return true;
-    return false;
-}
-
 /* Returns the user of a connection, or NULL. */
 static struct sim_cm_user *user_of(const struct sim_host_workload *on_host,
                                    const struct uroce_conn *conn)
@@ -384,8 +375,10 @@ static void take_event(const struct sim_host_workloads *host_workloads,
     bool forged = false;
 
     for (uint32_t i = 0; i < host_workloads->count && user == NULL; i++) {
-        user = user_of(&host_workloads->list[i], event->conn);
-        forged |= was_forged(&host_workloads->list[i], event->conn);
+        const struct sim_host_workload *on_host = &host_workloads->list[i];
+        user = user_of(on_host, event->conn);
+        for (unsigned j = 0; j < SIM_CM_FORGED_MAX; j++)
+            forged |= on_host->workload->cm->forged[on_host->side][j] == event->conn;
     }
     if (user != NULL && (event->user == NULL || event->user == user))
         on_event(user, event);

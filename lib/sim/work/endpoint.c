@@ -468,15 +468,6 @@ uint32_t sim_post_choose_length(struct sim_endpoint *end)
 
 /* ---- receives ---- */
 
-/* Draws the size of a receive that may be too short. Some receives of datagrams are too short for
- * the GRH. */
-static uint32_t short_size(struct sim_endpoint *end, uint32_t size)
-{
-    bool header = end->type == UROCE_UD && uro_rng_below(&end->rng, 2) != 0;
-
-    return uro_rng_below(&end->rng, header ? SHORT_SIZE : size + 1);
-}
-
 /* Posts a receive. Returns the result of uroce_qp_receive(). */
 static int receive(struct sim_endpoint *end)
 {
@@ -489,10 +480,13 @@ static int receive(struct sim_endpoint *end)
     *recv = (struct sim_recv){ .size = end->ops->recv_size != NULL ? end->ops->recv_size(end)
                                                                    : end->life->plan->message_max,
                                .buffer = sim_buffer_at(&end->memory, SIM_MEMORY_RECVS, slot) };
-    if (wrong && uro_rng_below(&end->rng, 2) == 0)
-        recv->size = short_size(end, recv->size);
-    else
+    if (wrong && uro_rng_below(&end->rng, 2) == 0) {
+        /* Some receives of datagrams are too short for the GRH. */
+        bool header = end->type == UROCE_UD && uro_rng_below(&end->rng, 2) != 0;
+        recv->size = uro_rng_below(&end->rng, header ? SHORT_SIZE : recv->size + 1);
+    } else {
         recv->bad_lkey = wrong;
+    }
     end->life->may_fail |= wrong;
     uint32_t count = sim_recv_fill(recv, end->plan->recv_sges, &end->rng, sges);
     return uroce_qp_receive(end->qp, end->recv_posted | SIM_RECV_BIT, sges, count);

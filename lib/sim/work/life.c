@@ -57,14 +57,6 @@ void sim_life_begin_endpoint(struct sim_endpoint *end)
     end->ops->make(end);
 }
 
-static void start_endpoint(struct sim_endpoint *end)
-{
-    sim_endpoint_to_rts(end);
-    end->alive = true;
-    if (end->type != UROCE_XRC_TGT)
-        sim_drain_begin(end);
-}
-
 /* Chooses a shared receive queue. Some receives of a wild queue are invalid on purpose, so a life
  * that must not fail does not use it. UD and UC messages are lost if other queue pairs have taken
  * all receives. */
@@ -113,8 +105,12 @@ static void begin_life(struct sim_life *life)
         if (life->ends[i].ops->connect != NULL)
             life->ends[i].ops->connect(&life->ends[i]);
     }
-    for (uint32_t i = 0; i < life->count; i++)
-        start_endpoint(&life->ends[i]);
+    for (uint32_t i = 0; i < life->count; i++) {
+        sim_endpoint_to_rts(&life->ends[i]);
+        life->ends[i].alive = true;
+        if (life->ends[i].type != UROCE_XRC_TGT)
+            sim_drain_begin(&life->ends[i]);
+    }
     workload->lives_begun++;
     for (uint32_t i = 0; i < life->count; i++)
         sim_world_note(workload->world, "%s %u life %u: %c qp 0x%06x psn %u%s",
@@ -233,21 +229,15 @@ static void end_on(struct sim_life *life)
 
 /* ---- control ---- */
 
-/* Returns the time at which all frames that were in flight at a clock jump have arrived. */
-static uro_time arrived_at(const struct sim_workload *workload)
-{
-    uro_time jumped_at = workload->world->jumped_at;
-
-    return jumped_at == 0 ? 0 : jumped_at + workload->plan->flight_max;
-}
-
 /* Returns the earliest time at which no frame to the queue pairs of the previous life is left. The
  * program of a host may run the engine so rarely that the receive ring fills. A frame then waits in
  * the ring longer than flight_max. */
 static uro_time reusable_at(const struct sim_life *life)
 {
     uro_time now = life->world->now;
-    uro_time arrived = arrived_at(life->workload);
+    uro_time jumped_at = life->world->jumped_at;
+    /* Time at which all frames that were in flight at a clock jump have arrived. */
+    uro_time arrived = jumped_at == 0 ? 0 : jumped_at + life->workload->plan->flight_max;
 
     if (now < arrived)
         return arrived;

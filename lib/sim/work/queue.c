@@ -49,20 +49,15 @@ static void resize_cq(struct sim_cq *cq)
         cq->capacity = capacity;
 }
 
-static void check(const struct sim_cq *cq)
-{
-    if (sim_inside_cq_waiting(cq->cq) > cq->capacity)
-        sim_world_fail(cq->world, "a completion queue holds more than it has room for");
-    if (cq->overflowed && sim_inside_cq_count(cq->cq) != cq->last)
-        sim_world_fail(cq->world, "a completion was added after its queue had overflowed");
-}
-
 void sim_cq_poll(struct sim_cq *cq)
 {
     struct uroce_completion cqes[POLL_MAX];
     int count;
 
-    check(cq);
+    if (sim_inside_cq_waiting(cq->cq) > cq->capacity)
+        sim_world_fail(cq->world, "a completion queue holds more than it has room for");
+    if (cq->overflowed && sim_inside_cq_count(cq->cq) != cq->last)
+        sim_world_fail(cq->world, "a completion was added after its queue had overflowed");
     (void)!uroce_engine_deliver(cq->host->engine);
     do {
         uint32_t most = sim_world_between(&cq->rng, 1, POLL_MAX);

@@ -298,14 +298,6 @@ static enum sim_plan_kind choose_kind(struct sim_endpoint *end)
     return kind;
 }
 
-static uint32_t free_window(const struct sim_endpoint *end)
-{
-    for (uint32_t i = 0; i < end->plan->send_capacity + 8; i++)
-        if (end->rc->windows[i].users == 0)
-            return i;
-    return SIM_NO_WINDOW;
-}
-
 /* Takes a free slot of the peer. The slot of a READ is filled with the payload, the slot of a WRITE
  * with the canary value. */
 static bool take_window(struct sim_endpoint *end, struct sim_request *request, bool read)
@@ -313,9 +305,10 @@ static bool take_window(struct sim_endpoint *end, struct sim_request *request, b
     uint32_t size = end->peer->memory.sizes[SIM_MEMORY_WINDOWS].slot_size;
 
     if (request->mw == NULL) {
-        request->window = free_window(end);
-        if (request->window == SIM_NO_WINDOW)
-            return false;
+        request->window = 0;
+        while (end->rc->windows[request->window].users > 0)
+            if (++request->window == end->plan->send_capacity + 8)
+                return false;
         request->offset = uro_rng_below(&end->rng, size - request->length + 1);
     }
     struct sim_rc_window *window = &end->rc->windows[request->window];

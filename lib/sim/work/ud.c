@@ -154,7 +154,7 @@ static void begin(struct sim_endpoint *end)
     end->ud->expected = 0;
 }
 
-static void make_memory(struct sim_endpoint *end)
+static void make(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
@@ -166,11 +166,6 @@ static void make_memory(struct sim_endpoint *end)
     };
 
     sim_endpoint_make_memory(end, 3, sizes);
-}
-
-static void make(struct sim_endpoint *end)
-{
-    make_memory(end);
     /* Datagrams to the old QPN may still arrive, but would take receives that the last life
      * needs. */
     if (end->qp != NULL && end->life->last_life)
