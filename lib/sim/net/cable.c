@@ -50,7 +50,6 @@ static struct sim_world_frame *damage(struct sim_cable *cable, struct sim_world_
         uint32_t length = sim_world_between(&cable->rng, 1, frame->length - 1);
         struct sim_world_frame *cut = sim_world_copy_frame(cable->world, frame->bytes, length);
         sim_world_free_frame(cable->world, frame);
-        cable->counts.truncated++;
         frame = cut;
     }
     if (sim_world_chance(&cable->rng, cable->config.corrupt_probability)) {
@@ -59,7 +58,6 @@ static struct sim_world_frame *damage(struct sim_cable *cable, struct sim_world_
             uint32_t bit = uro_rng_below(&cable->rng, frame->length * 8);
             frame->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
-        cable->counts.corrupted++;
     }
     return frame;
 }
@@ -87,7 +85,6 @@ static void mark(struct sim_cable *cable, struct sim_world_frame *frame)
     decoded.ip.traffic_class |= CE;
     size_t length = uro_ip_put(header, &decoded.ip);
     memcpy(frame->bytes + (decoded.network - frame->bytes), header, length);
-    cable->counts.marked++;
 }
 
 /* Returns the time at which the frame leaves the bottleneck, or NEVER if its queue is full. */
@@ -115,7 +112,6 @@ static uro_time wander(struct sim_cable *cable)
         extra = uro_rng_u64(&cable->rng) % (config->jitter + 1);
     if (!config->keep_order && sim_world_chance(&cable->rng, config->late_probability)) {
         extra += uro_rng_u64(&cable->rng) % (config->late_max + 1);
-        cable->counts.late++;
     }
     return config->one_way_delay + extra;
 }

@@ -45,10 +45,6 @@ struct sim_cable_counts {
     uint64_t frames;
     uint64_t lost; /* frames lost for any reason */
     uint64_t duplicated;
-    uint64_t corrupted;
-    uint64_t truncated;
-    uint64_t marked;
-    uint64_t late;
 };
 
 struct sim_cable {
@@ -106,8 +102,8 @@ struct sim_outages {
     uint32_t link_count;
     struct sim_outage_link {
         uint32_t cable_count;
-        struct sim_cable
-            *cables[SIM_OUTAGES_CABLES_MAX]; /* cables that go down together; borrowed */
+        /* Cables that go down together; borrowed. */
+        struct sim_cable *cables[SIM_OUTAGES_CABLES_MAX];
         uint32_t host_count;
         /* Hosts whose engines get reports of the link state; borrowed. */
         struct sim_host *hosts[2];

@@ -23,7 +23,6 @@ static void host_accept(struct sim_node *node, struct sim_world_frame *frame)
     struct sim_host *host = URO_CONTAINER_OF(node, struct sim_host, node);
 
     if (host->waiting_count >= host->config.rx_ring) {
-        host->ring_drops++;
         sim_world_free_frame(host->world, frame);
         return;
     }

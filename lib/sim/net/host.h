@@ -67,7 +67,6 @@ struct sim_host {
     uro_time tx_free; /* time when the transmit ring has room again */
     uint64_t frames_sent;
     uint64_t roce_sent;
-    uint64_t ring_drops;
     uint64_t wakeups; /* wake-ups of the engine, or of the service thread */
 };
 

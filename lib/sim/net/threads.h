@@ -46,25 +46,24 @@ struct sim_threads {
     struct uro_sched sched;
     struct uro_sched_vars vars;
     enum sim_program program;
-    uro_time program_until; /* time when the program begins to do something else */
-    uro_time program_at;    /* next call of the program; NEVER: it sleeps */
-    uro_time thread_at;     /* time when the thread that has the service role runs again */
-    uro_time round_until;   /* a round holds the engine lock until then */
-    uint64_t completions;   /* completions that the program found */
-    bool thread_has_lock;   /* the round in progress is the service thread's */
-    bool thread_ends;       /* the service thread must end its round next */
-    bool caller_again;      /* a caller runs another round, for a doorbell during its round */
-    bool armed;             /* a frame wakes the thread that has the service role */
-    bool waiter;            /* the program waits and has the service role */
-    bool slept;             /* the service thread must look at the role before it runs */
-    bool at_once;           /* the service thread was woken to run at once */
-    uro_time look_at;       /* with `waiter`: time when the service thread looks at the role */
-    uro_time returned_at;   /* time when the program last returned the role; 0: never */
-    uint32_t waits;         /* number of times that the program took the role */
-    bool posted;            /* the simulator has processed the program's doorbell */
-    uro_time due,
-        /* Next timer of the engine, and the time of the round or command that set this timer. */
-        due_since;
+    uro_time program_until;  /* time when the program begins to do something else */
+    uro_time program_at;     /* next call of the program; NEVER: it sleeps */
+    uro_time thread_at;      /* time when the thread that has the service role runs again */
+    uro_time round_until;    /* a round holds the engine lock until then */
+    uint64_t completions;    /* completions that the program found */
+    bool thread_has_lock;    /* the round in progress is the service thread's */
+    bool thread_ends;        /* the service thread must end its round next */
+    bool caller_again;       /* a caller runs another round, for a doorbell during its round */
+    bool armed;              /* a frame wakes the thread that has the service role */
+    bool waiter;             /* the program waits and has the service role */
+    bool slept;              /* the service thread must look at the role before it runs */
+    bool at_once;            /* the service thread was woken to run at once */
+    uro_time look_at;        /* with `waiter`: time when the service thread looks at the role */
+    uro_time returned_at;    /* time when the program last returned the role; 0: never */
+    uint32_t waits;          /* number of times that the program took the role */
+    bool posted;             /* the simulator has processed the program's doorbell */
+    uro_time due;            /* next timer of the engine */
+    uro_time due_since;      /* time of the round or command that set this timer */
     uint32_t vain;           /* polls in a row without work */
     uro_time frame_since;    /* time since which a frame waits; NEVER: no frame waits */
     uro_time doorbell_since; /* time since which a posted request waits; NEVER: no request waits */

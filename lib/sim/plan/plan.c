@@ -374,8 +374,7 @@ static uro_time compute_flight(const struct sim_plan *plan)
                         frames * host_of(plan, side)->tx_gap_max +
                         (host_of(plan, side)->threads ? SIM_THREADS_USUAL : 0) +
                         (host_of(plan, !side)->threads ? SIM_THREADS_USUAL : 0);
-        if (time > longest)
-            longest = time;
+        longest = time > longest ? time : longest;
     }
     return longest;
 }
@@ -481,8 +480,10 @@ static void draw_links(struct sim_net_plan *net, struct uro_rng *rng)
 
     for (unsigned i = 1; i < net->host_count; i++)
         add_link(net, star ? 0 : uro_rng_below(rng, i), i);
-    for (uint32_t i = uro_rng_below(rng, EXTRA_MAX + 1); i > 0 && net->host_count > 2; i--)
-        add_link(net, uro_rng_below(rng, net->host_count), uro_rng_below(rng, net->host_count));
+    for (uint32_t i = uro_rng_below(rng, EXTRA_MAX + 1); i > 0 && net->host_count > 2; i--) {
+        unsigned other = uro_rng_below(rng, net->host_count);
+        add_link(net, uro_rng_below(rng, net->host_count), other);
+    }
 }
 
 bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host)
@@ -543,21 +544,14 @@ static void join_attackers(struct sim_net_plan *net)
     }
 }
 
-/* Returns the exponent of the smallest ACK timeout that is longer than a slow round trip. */
-static uint32_t least_timeout(const struct sim_plan *plan)
+static void add_timeouts(struct sim_plan *plan)
 {
     uro_time flight = compute_flight(plan);
-    uint32_t least = 6;
+    uint32_t least = 6; /* exponent of the smallest timeout that is longer than a slow round trip */
 
     while (SIM_PLAN_ACK_TIMEOUT(least) < 3 * flight)
         least++;
-    return plan->clean ? least + 2 : least;
-}
-
-static void add_timeouts(struct sim_plan *plan)
-{
-    uint32_t least = least_timeout(plan);
-
+    least += plan->clean ? 2 : 0;
     for (uint32_t i = 0; i < 2 * plan->pair_count; i++)
         plan->pairs[i / 2].ends[i % 2].timeout =
             (uint8_t)(plan->pairs[i / 2].ends[i % 2].timeout + least);

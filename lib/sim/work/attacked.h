@@ -15,10 +15,9 @@
 
 #define SIM_ATTACKED_FRAMES 8u    /* frames that the attacker keeps */
 #define SIM_ATTACKED_FRAME  4600u /* bytes of such a frame */
-#define SIM_ATTACKED_RANGE                                                                         \
-    4096u /* bytes of each range of memory, with or without access for peers */
-#define SIM_ATTACKED_QKEY 0x11223344u
-#define SIM_ATTACKED_SRQ  SIM_PLAN_SRQS_MAX /* index of an XRC target's queue */
+#define SIM_ATTACKED_RANGE  4096u /* bytes of a range of memory, with or without access for peers */
+#define SIM_ATTACKED_QKEY   0x11223344u
+#define SIM_ATTACKED_SRQ    SIM_PLAN_SRQS_MAX /* index of an XRC target's queue */
 
 struct sim_attacked {
     struct sim_node attacker;
@@ -34,8 +33,7 @@ struct sim_attacked {
         uint64_t gone_range; /* address of that range */
     } ends[2];               /* numbers of life.ends[] that the attacker has */
     bool over;               /* the attack has ended */
-    bool
-        finishing; /* number of last messages that each end must still send, and that must arrive */
+    bool finishing;          /* each end sends a last message, which must arrive */
     uro_time finishing_since;
     uro_time forge_at;
     struct sim_attacked_frame {

@@ -492,15 +492,6 @@ static void disconnect(struct sim_cm_user *user)
     sim_cm_enter(user, SIM_CM_LEAVING);
 }
 
-static void leave(struct sim_cm_user *user)
-{
-    user->leave_at = URO_TIME_NEVER;
-    if (user->step == SIM_CM_CONNECTED && uro_rng_below(&user->rng, 2) == 0)
-        disconnect(user);
-    else
-        release(user);
-}
-
 /* Takes the next step. In the other states, the user waits for an event. */
 static void act(struct sim_cm_user *user)
 {
@@ -531,10 +522,15 @@ static void user_run(struct sim_node *node)
 {
     struct sim_cm_user *user = URO_CONTAINER_OF(node, struct sim_cm_user, node);
 
-    if (user->leave_at <= sim_cm_now(user))
-        leave(user);
-    else if (user->due <= sim_cm_now(user))
+    if (user->leave_at <= sim_cm_now(user)) {
+        user->leave_at = URO_TIME_NEVER;
+        if (user->step == SIM_CM_CONNECTED && uro_rng_below(&user->rng, 2) == 0)
+            disconnect(user);
+        else
+            release(user);
+    } else if (user->due <= sim_cm_now(user)) {
         act(user);
+    }
     if (user->own != NULL)
         sim_post_run(sim_cm_end(user));
     sim_cm_events(user->cm->workload->host_workloads[user->side]);
@@ -651,16 +647,6 @@ static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
     sim_world_add(cm->workload->world, &user->node, user_next, user_run);
 }
 
-static void init_listeners(struct sim_cm *cm, unsigned side)
-{
-    struct sim_cm_listeners *listener = &cm->listeners[side];
-
-    listener->cm = cm;
-    listener->side = side;
-    listener->node.due = cm->workload->world->now;
-    sim_world_add(cm->workload->world, &listener->node, NULL, listener_run);
-}
-
 struct sim_cm *sim_cm_make(struct sim_workload *workload)
 {
     struct sim_cm *cm = sim_alloc(sizeof *cm);
@@ -678,7 +664,11 @@ struct sim_cm *sim_cm_make(struct sim_workload *workload)
     for (unsigned side = 0; side < 2 && callers > 0; side++) {
         cm->user_count[side] = cm->plan->callers[side] + callers + SERVERS_SPARE;
         URO_ASSERT(cm->user_count[side] <= SIM_CM_USERS_MAX);
-        init_listeners(cm, side);
+        struct sim_cm_listeners *listener = &cm->listeners[side];
+        listener->cm = cm;
+        listener->side = side;
+        listener->node.due = workload->world->now;
+        sim_world_add(workload->world, &listener->node, NULL, listener_run);
         for (uint32_t i = 0; i < cm->user_count[side]; i++)
             init_user(cm, side, i);
     }

@@ -126,8 +126,8 @@ struct sim_cm {
     const struct sim_plan_cm *plan;
     struct uro_rng rng;
     struct sim_endpoint_ops ops; /* operations of the endpoints */
-    struct sim_plan_pair
-        pair; /* plan of the endpoints; ends[1] has no requests that need responder resources */
+    /* Plan of the endpoints; ends[1] has no requests that need responder resources. */
+    struct sim_plan_pair pair;
     struct sim_cm_listeners listeners[2];
     /* Forged requests of the attacker, unanswered while there is room. Owned. */
     struct uroce_conn *forged[2][SIM_CM_FORGED_MAX];

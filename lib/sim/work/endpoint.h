@@ -63,11 +63,10 @@ struct sim_request {
     enum sim_fault fault;
     uint32_t length;
     uint32_t imm;
-    uint64_t seed;   /* seed of the message, or of the data that a READ returns */
-    uint32_t offset; /* offset in the window that it reads or writes */
-    uint32_t window; /* RC: slot in the peer's memory; SIM_NO_WINDOW: none */
-    uint64_t
-        message; /* RC: number among the messages that the peer takes; UD: index of the datagram */
+    uint64_t seed;    /* seed of the message, or of the data that a READ returns */
+    uint32_t offset;  /* offset in the window that it reads or writes */
+    uint32_t window;  /* RC: slot in the peer's memory; SIM_NO_WINDOW: none */
+    uint64_t message; /* RC: number among messages that the peer takes; UD: index of the datagram */
     uint64_t remote_address;
     uint32_t rkey;
     uint32_t sent;  /* UC, UD: packets seen on the wire */

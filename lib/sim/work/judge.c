@@ -347,16 +347,6 @@ const char *sim_judge_packet(const struct sim_request *request, uint32_t index, 
 
 /* ---- all ---- */
 
-/* Returns the completion queue in which the completion must be. */
-static const struct uroce_cq *cq_due(const struct sim_endpoint *end,
-                                     const struct uroce_completion *cqe)
-{
-    if (!(cqe->wr_id & SIM_RECV_BIT))
-        return end->send_cq;
-    return end->type == UROCE_XRC_TGT ? sim_srq_at(end, SIM_SRQ_INDEX(cqe->wr_id))->cq->cq
-                                      : end->recv_cq;
-}
-
 void sim_judge(const struct sim_cq *cq, const struct uroce_completion *cqe)
 {
     struct sim_endpoint *end = cq->workload->endpoints;
@@ -367,12 +357,16 @@ void sim_judge(const struct sim_cq *cq, const struct uroce_completion *cqe)
         sim_world_fail(cq->world, "completion of qp 0x%06x, which was destroyed", cqe->qpn);
         return;
     }
-    if (cq->cq != cq_due(end, cqe)) {
+    bool receive = cqe->wr_id & SIM_RECV_BIT;
+    const struct uroce_cq *due = receive ? end->recv_cq : end->send_cq;
+    if (receive && end->type == UROCE_XRC_TGT)
+        due = sim_srq_at(end, SIM_SRQ_INDEX(cqe->wr_id))->cq->cq;
+    if (cq->cq != due) {
         sim_world_fail(end->world, "completion of qp 0x%06x in a CQ of another queue pair",
                        cqe->qpn);
         return;
     }
-    if (!(cqe->wr_id & SIM_RECV_BIT ? judge_receive(end, cqe) : judge_send(end, cqe)))
+    if (!(receive ? judge_receive(end, cqe) : judge_send(end, cqe)))
         return;
     end->blocked = false;
     if (end->peer != NULL)

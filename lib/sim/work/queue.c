@@ -497,20 +497,6 @@ static void poster_run(struct sim_node *node)
     srq->post_at = srq->world->now + uro_rng_below(&srq->rng, srq->plan->wait_max + 1);
 }
 
-static void make_memory(struct sim_srq *srq)
-{
-    const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_RECVS] = { srq->slot_count,
-                               sim_memory_slot_size(srq->recv_size, srq->plan->sges),
-                               UROCE_ACCESS_LOCAL_WRITE },
-    };
-    uint64_t base = ADDRESS_SPACE + ADDRESS_STEP * (srq->side * SIM_PLAN_SRQS_MAX + srq->index);
-
-    srq->recvs = sim_alloc(srq->slot_count * sizeof *srq->recvs);
-    sim_memory_init(&srq->memory, sizes, base, &srq->rng);
-    sim_memory_register(&srq->memory, SIM_MEMORY_RECVS, srq->pd);
-}
-
 /* Returns the length of the largest message that may be sent to a shared queue. */
 static uint32_t recv_size_of(const struct sim_plan *plan)
 {
@@ -547,7 +533,14 @@ void sim_srq_init(struct sim_srq *srq, struct sim_workload *workload, uint32_t s
     srq->pd = sim_host_pd(srq->host, workload->pds + SIM_SRQ_PD + side * SIM_PLAN_SRQS_MAX + pd);
     srq->recv_size = index == SIM_PLAN_SRQS_MAX ? workload->plan->attacked.pair.message_max
                                                 : recv_size_of(workload->plan);
-    make_memory(srq);
+    const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
+        [SIM_MEMORY_RECVS] = { srq->slot_count, sim_memory_slot_size(srq->recv_size, plan->sges),
+                               UROCE_ACCESS_LOCAL_WRITE },
+    };
+    srq->recvs = sim_alloc(srq->slot_count * sizeof *srq->recvs);
+    sim_memory_init(&srq->memory, sizes,
+                    ADDRESS_SPACE + ADDRESS_STEP * (side * SIM_PLAN_SRQS_MAX + index), &srq->rng);
+    sim_memory_register(&srq->memory, SIM_MEMORY_RECVS, srq->pd);
     srq->cq = srq->wide_cq =
         &workload->cqs[side][uro_rng_below(&srq->rng, workload->plan->cq_count)];
     create_srq(srq, plan->capacity);

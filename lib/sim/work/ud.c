@@ -79,17 +79,6 @@ static struct uro_gid dest_of(const struct sim_endpoint *end, const struct sim_d
 
 /* ---- groups ---- */
 
-static void join(struct sim_endpoint *end, bool v6)
-{
-    struct sim_world *world = end->world;
-    const struct uro_gid group = group_of(end->workload, v6);
-
-    if (uroce_qp_attach(end->qp, group.octets, world->now) != 0)
-        sim_world_fail(world, "UD party %u: a group could not be joined", end->number);
-    end->ud->is_member[v6] = true;
-    sim_world_note(world, "UD qp 0x%06x joins the IPv%c group", end->qpn, v6 ? '6' : '4');
-}
-
 static void make_handle(struct sim_endpoint *end, struct uroce_ah **handle,
                         const struct uroce_address *address)
 {
@@ -114,8 +103,12 @@ static void begin_groups(struct sim_endpoint *end)
         struct uroce_address address = { .sgid_index = v6 ? 0 : 1, .hop_limit = HOP_LIMIT };
         memcpy(address.gid, group.octets, sizeof address.gid);
         make_handle(end, &end->ud->group_handles[v6], &address);
-        if (uro_rng_below(&end->rng, 3) > 0)
-            join(end, v6 != 0);
+        if (uro_rng_below(&end->rng, 3) == 0)
+            continue;
+        if (uroce_qp_attach(end->qp, group.octets, end->world->now) != 0)
+            sim_world_fail(end->world, "UD party %u: a group could not be joined", end->number);
+        end->ud->is_member[v6] = true;
+        sim_world_note(end->world, "UD qp 0x%06x joins the IPv%c group", end->qpn, v6 ? '6' : '4');
     }
 }
 

@@ -14,15 +14,6 @@
 
 #define TIGHT_WAIT_MAX URO_US(300) /* additional delay of the reader of a tight CQ */
 
-static void init_shared(struct sim_workload *workload, unsigned side)
-{
-    struct sim_shared_word *shared = &workload->shared[side];
-
-    shared->word = sim_alloc(sizeof *shared->word);
-    shared->start = uro_rng_u32(&workload->rng);
-    *shared->word = shared->start;
-}
-
 /* Returns the capacity of a completion queue: all requests that can be outstanding fit. */
 static uint32_t cq_capacity(const struct sim_plan *plan)
 {
@@ -76,7 +67,9 @@ void sim_workload_init(struct sim_workload *workload, struct sim_world *world,
     }
     uro_rng_init_number(&workload->rng, uro_rng_u64(&world->rng));
     for (unsigned side = 0; side < 2; side++) {
-        init_shared(workload, side);
+        struct sim_shared_word *shared = &workload->shared[side];
+        shared->word = sim_alloc(sizeof *shared->word);
+        *shared->word = shared->start = uro_rng_u32(&workload->rng);
         for (uint32_t i = 0; i < plan->cq_count; i++)
             sim_cq_init(&workload->cqs[side][i], workload, workload->hosts[side],
                         cq_capacity(plan));

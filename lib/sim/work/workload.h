@@ -80,9 +80,8 @@ struct sim_workload {
     uint32_t datagram_count;
     uint32_t datagram_capacity;
     uint32_t life_count;
-    struct sim_life
-        /* All lives: of the connections, of UD and of the attacked queue pairs. */
-        *lives[SIM_WORKLOAD_LIVES_MAX];
+    /* All lives: of the connections, of UD and of the attacked queue pairs. */
+    struct sim_life *lives[SIM_WORKLOAD_LIVES_MAX];
     struct sim_cm *cm;             /* owned */
     struct sim_attacked *attacked; /* owned; NULL: none */
     struct sim_endpoint *endpoints;
