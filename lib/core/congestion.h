@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* congestion.h - congestion control: ECN marks, CNPs, and the window of the requester.
+/* congestion.h - congestion control: ECN marks, CNPs, ACK timeouts, and the window of the requester.
  *
  * Switches mark packets (ECN CE, RFC 3168) when their queues grow. The receiver of a marked packet
  * sends a congestion notification packet (CNP, IBTA Annex A17) to the sender, which then has fewer

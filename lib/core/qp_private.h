@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* qp_private.h - the data of a queue pair: path, requester, responder. For core/ only.
  *
- * The comment of a field names the file that changes it. In addition, qp.c resets all fields.
+ * A file name in the comment of a field is that of the file which decides about the field. Some
+ * other files of core also write to it, and qp.c resets all fields.
  */
 #pragma once
 
@@ -15,7 +16,7 @@
 #include "core/path.h"
 #include "core/psn.h"
 #include "core/qp.h"
-#include "core/recovery.h"
+#include "core/req_recovery.h"
 #include "core/req_retry.h"
 #include "core/rq.h"
 #include "core/shard.h"
@@ -27,19 +28,19 @@
 /* The requester. [una, next) is in flight. max is the PSN behind the newest PSN ever sent. After a
  * go-back-N, next is anywhere in [una, max]. */
 struct uro_req {
-    uro_psn una;            /* oldest unacknowledged PSN; req_complete.c */
-    uro_psn next;           /* PSN to send next; req_transmit.c, and recovery.c when going back */
-    uro_psn max;            /* req_transmit.c */
-    uint32_t cursor;        /* send queue index of the request that `next` belongs to */
-    uint32_t started;       /* index behind the newest request that has PSNs */
+    uro_psn una;      /* oldest unacknowledged PSN; req_complete.c */
+    uro_psn next;     /* PSN to send next; req_transmit.c, and req_recovery.c when going back */
+    uro_psn max;      /* req_transmit.c */
+    uint32_t cursor;  /* send queue index of the request that `next` belongs to */
+    uint32_t started; /* index behind the newest request that has PSNs */
     uint32_t since_ack_req; /* packets sent since the last packet with AckReq */
     uint32_t depth_used;    /* READs and atomics in flight */
     /* number of PSNs in [una, next) that belong to outstanding READ responses */
     uint32_t read_psns;
-    bool flush_doubled;           /* FLUSH packets have rxe's ICRC; recovery.c */
+    bool flush_doubled;           /* FLUSH packets have rxe's ICRC; req_recovery.c */
     uint8_t read_answers;         /* requests answered since read_window changed; req_reads.c */
     uint16_t read_window;         /* limit of read_psns; 0: no limit; req_reads.c */
-    struct uro_recovery recovery; /* recovery.c */
+    struct uro_recovery recovery; /* req_recovery.c */
     struct uro_req_retry retry;   /* req_retry.c */
 };
 
@@ -147,7 +148,7 @@ struct uro_rsp {
 
 /* Counts of rare events since the queue pair was created, for snapshots. */
 struct uro_qp_rare {
-    uint64_t retransmits; /* times that the requester went back to an earlier PSN; recovery.c */
+    uint64_t retransmits; /* times that the requester went back to an earlier PSN; req_recovery.c */
     uint64_t rnr_naks;    /* RNR NAKs received; req_complete.c */
 };
 

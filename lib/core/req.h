@@ -6,7 +6,7 @@
  *   req_complete.c  handles responses: completes requests, reports failures and gaps
  *   req_reads.c     the limit of READ responses in flight after a response was lost
  *   req_retry.c     the retry timer: decides when to retransmit
- *   recovery.c      decides how much is sent again, and moves the cursor back and forward
+ *   req_recovery.c      decides how much is sent again, and moves the cursor back and forward
  *
  * Sending is a cursor over the send queue. To send again, the cursor moves back to the oldest
  * unacknowledged PSN, and the ordinary sending code makes the packets. After a single-packet

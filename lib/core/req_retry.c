@@ -16,8 +16,8 @@
  * a burst. An ACK timeout is thousands of round trips long. Therefore this file measures the round
  * trip. When an answer is much later than usual, the requester sends the oldest packet again as a
  * probe. The interval doubles with each probe. If the answer was only late, the next ACK shows that
- * nothing was lost (recovery.c). A round trip is measured from the first transmission, even if the
- * packet was sent again. After losses the estimate may be too long, but it is never too short.
+ * nothing was lost (req_recovery.c). A round trip is measured from the first transmission, even if
+ * the packet was sent again. After losses the estimate may be too long, but it is never too short.
  *
  * Progress is frequent and expiry is rare, so progress only moves `deadline`. A timer that fires
  * too early is armed again. With thousands of armed timers, a timer that fires and its neighbours

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shard.c - initialises a shard. */
+/* shard.c - initialises a shard, draws QPNs, and knows its MTU and its own addresses. */
 #include "core/shard.h"
 
 #include <string.h>

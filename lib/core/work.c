@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* work.c - the sizes of work queues. */
+/* work.c - the memory of work queues: its size, lending it, and replacing it. */
 #include "core/work.h"
 
 #include "core/limits.h"

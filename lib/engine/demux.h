@@ -5,7 +5,7 @@
 
 #include "core/shard.h"
 #include "engine/gsi.h"
-#include "engine/member.h"
+#include "engine/multicast.h"
 #include "engine/neigh.h"
 
 /* The parts of one engine that may get a frame. */

@@ -11,7 +11,7 @@
 #include "core/req.h"
 #include "core/shard.h"
 #include "engine/demux.h"
-#include "engine/loop.h"
+#include "engine/loopback.h"
 #include "engine/port.h"
 #include "engine/resolve.h"
 

@@ -2,8 +2,10 @@
 /* port.h - the functions of a driver (lib/io/...): receive frames, send frames, wait.
  *
  * One thread at a time uses a port: the thread that drives the engine. Another thread may sleep on
- * the descriptors of wait_fds(). Drivers: io/dpdk, io/memif, io/packet and io/udp, each a plug-in
- * (liburoce-KIND.so); io/pcap. The simulator (lib/sim) drives engines without a port.
+ * the descriptors of wait_fds(). Drivers: io/dpdk, io/memif, io/packet and io/udp are plug-ins
+ * (liburoce-KIND.so); io/cable and the links that programs add (embed/port.c) are in liburoce.
+ * io/impair is a port in front of the port of another driver. The simulator (lib/sim) drives
+ * engines without a port.
  */
 #pragma once
 

@@ -11,6 +11,7 @@
  *   xdp_socket.c  connects the driver's socket to the XDP program
  *   remove.c  detects that the machine removes a card
  *   guard.c  turns thread cancellation off around the driver
+ *   card.c   says why DPDK cannot use a card    signal.c  prevents SIGPIPE
  */
 #pragma once
 

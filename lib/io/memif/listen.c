@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* listen.c - the listening sockets of servers: see memif.h. */
+/* listen.c - the listening sockets of servers, and the begin of the handshake: a server sends HELLO
+ * and checks the INIT of a client. control.c does the rest of the handshake. See memif.h. */
 #define _GNU_SOURCE /* accept4 */
 
 #include <errno.h>

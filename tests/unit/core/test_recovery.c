@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_recovery.c - tests each mode in the table at the head of core/recovery.c. */
+/* test_recovery.c - tests each mode in the table at the head of core/req_recovery.c. */
 #include "base/mark.h"
-#include "core/recovery.h"
+#include "core/req_recovery.h"
 #include "support/check.h"
 
 /* PSNs 10 to 19 are in flight, the oldest request is 3, the cursor is at request 8. */

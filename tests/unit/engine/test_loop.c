@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_loop.c - tests which of the described frames go to the loop, which frames stay for the port,
  * and their order. */
-#include "engine/loop.h"
+#include "engine/loopback.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loop.h - frames to our own addresses. They are written like other frames, kept here, and
+/* loopback.h - frames to our own addresses. They are written like other frames, kept here, and
  * delivered by the next output.
  *
  * If a frame was delivered earlier, it could complete a request whose other frames are described

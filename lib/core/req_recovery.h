@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* recovery.h - decides what an RC requester retransmits, and where its cursor continues afterwards.
+/* req_recovery.h - decides what an RC requester retransmits, and where its cursor continues
+ * afterwards.
  *
  * req_retry.h decides when to retransmit. This file decides how much: everything in flight
- * (go-back-N) or one packet. The functions report events and return decisions, which recovery.c
+ * (go-back-N) or one packet. The functions report events and return decisions, which req_recovery.c
  * carries out.
  */
 #pragma once

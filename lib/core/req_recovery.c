@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* recovery.c - the state machine that decides what an RC requester retransmits, and its effect on
- * the queue pair.
+/* req_recovery.c - the state machine that decides what an RC requester retransmits, and its effect
+ * on the queue pair.
  *
  * The state is a mode and gap_open. Each cell has the next mode, then the step of the cursor:
  *
@@ -29,7 +29,7 @@
  * if, with a gap open, it acknowledges more packets than were retransmitted. A peer has none if the
  * packet behind a single-packet retransmit is also missing.
  */
-#include "core/recovery.h"
+#include "core/req_recovery.h"
 
 #include "base/mark.h"
 #include "base/probe.h"

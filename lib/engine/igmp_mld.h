@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* member_frames.h - writes one frame of a report, record after record. */
+/* igmp_mld.h - writes one frame of a report, record after record. */
 #pragma once
 
-#include "engine/member.h"
+#include "engine/multicast.h"
 
 struct uro_member_writer {
     const struct uro_engine_config *config;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* member_frames.c - reports of IGMP and MLD as frames.
+/* igmp_mld.c - reports of IGMP and MLD as frames.
  *
  * Reports of IGMPv3 and MLDv2 are sent to the group of all report listeners. Older reports are sent
  * to the group that they report. All reports have a TTL of 1. IPv4 reports have the TOS of
  * internetwork control.
  */
-#include "engine/member_frames.h"
+#include "engine/igmp_mld.h"
 
 #include "wire/ether.h"
 #include "wire/icmp.h"

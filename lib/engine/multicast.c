@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* member.c - the table of groups, and the times of their reports.
+/* multicast.c - the table of groups, and the times of their reports.
  *
  *   change   a group was joined or left, or the link came up: reported at once and, because a
  *            report may be lost, again within a second
@@ -11,13 +11,13 @@
  * that version. A query that names sources is answered as a query without sources, because we
  * receive from all sources.
  */
-#include "engine/member.h"
+#include "engine/multicast.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/mark.h"
-#include "engine/member_frames.h"
+#include "engine/igmp_mld.h"
 #include "wire/icmp.h"
 #include "wire/igmp.h"
 #include "wire/mld.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loop.c - see loop.h. */
-#include "engine/loop.h"
+/* loopback.c - see loopback.h. */
+#include "engine/loopback.h"
 
 #include "base/mark.h"
 #include "wire/ether.h"

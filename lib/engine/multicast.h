@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* member.h - the multicast groups of this engine. The engine reports its groups to routers and
+/* multicast.h - the multicast groups of this engine. The engine reports its groups to routers and
  * switches (IGMP and MLD). The link gets the list of their MAC addresses for its filter.
  *
  * An engine is a member of the groups that programs join, of the all-nodes group, and of the
