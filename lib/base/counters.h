@@ -24,7 +24,7 @@
     X(DROP_SHORT, "drop_short", "frame shorter than its headers say")                              \
     X(DROP_ETHER_TYPE, "drop_ether_type", "neither IPv4, IPv6 nor ARP")                            \
     X(DROP_ETHER_DEST, "drop_ether_dest", "unicast frame for another MAC address")                 \
-    X(DROP_VLAN, "drop_vlan", "frame without the tag of the device's VLAN")                        \
+    X(DROP_VLAN, "drop_vlan", "frame of another VLAN than the device's")                           \
     X(DROP_IP_HEADER, "drop_ip_header", "malformed IP header")                                     \
     X(DROP_IP_CHECKSUM, "drop_ip_checksum", "wrong IPv4 header checksum")                          \
     X(DROP_IP_OPTIONS, "drop_ip_options", "IPv4 options or IPv6 extension headers")                \

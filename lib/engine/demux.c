@@ -90,7 +90,7 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
         return;
     }
 
-    if (shard->config.vlan != 0 && !uro_ether_in_vlan(&frame.ether, shard->config.vlan)) {
+    if (!uro_ether_in_vlan(&frame.ether, shard->config.vlan)) {
         URO_MARK("RX.VLAN");
         uro_count(shard->counters, URO_COUNT_DROP_VLAN);
         return;

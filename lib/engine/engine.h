@@ -47,7 +47,8 @@ struct uro_engine_config {
     struct uro_gid gateway6;
     uint8_t seed[32]; /* seed of all random numbers of the engine */
     uint32_t window;  /* packets in flight per queue pair; 0 = URO_WINDOW_DEFAULT */
-    uint16_t vlan;    /* VLAN ID: sent frames have its tag, other frames are dropped; 0: no tag */
+    uint16_t vlan;    /* VLAN ID: sent frames have its tag; frames of other VLANs are dropped; 0:
+                       * no VLAN */
     uint16_t source_port;    /* UDP source port of every frame; 0: many ports, to spread load */
     bool link_routes;        /* the link finds the next hops: the engine does not use ARP or ND */
     uint32_t reorder_buffer; /* packets of the reorder buffer; 0: no buffer, the peer retransmits */

@@ -32,10 +32,13 @@ static inline void uro_ether_tag(struct uro_ether *ether, uint16_t vlan, uint8_t
     ether->tag = (uint16_t)((service_level & 7u) << 13 | vlan);
 }
 
-/* Returns whether the frame belongs to the VLAN. */
+/* Returns whether a device on @vlan accepts the frame. A device without a VLAN (0) accepts untagged
+ * frames and priority tags, whose VLAN ID is 0. */
 static inline bool uro_ether_in_vlan(const struct uro_ether *ether, uint16_t vlan)
 {
-    return ether->tagged && (ether->tag & 0xfff) == vlan;
+    if (!ether->tagged)
+        return vlan == 0;
+    return (ether->tag & 0xfff) == vlan;
 }
 
 /* Takes the header of 14 or 18 octets. Returns false when the frame is shorter. */

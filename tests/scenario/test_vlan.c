@@ -49,42 +49,66 @@ static void vlan__membership_reports__have_the_tag(void **state)
     scene_close(s);
 }
 
+/* Copies a frame of @length bytes to @tagged, with a tag. Returns the new length. */
+static uint32_t copy_tagged(uint8_t *tagged, const uint8_t *plain, uint32_t length)
+{
+    memcpy(tagged, plain, 12);
+    uro_put_be16(tagged + 12, URO_ETHERTYPE_VLAN);
+    memcpy(tagged + 16, plain + 12, length - 12);
+    return length + URO_VLAN_LEN;
+}
+
 static void vlan__frames_of_another_or_no_vlan__are_counted_and_dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.vlan = VLAN, .rq_psn = 100);
-    struct scene *plain = scene_rc(.rq_psn = 100);
     uint8_t frame[SCENE_FRAME_MAX], tagged[SCENE_FRAME_MAX];
     const uint32_t length = scene_frame(s, ONLY, frame);
 
     scene_post_recv(s, 1, 8);
     scene_input_raw(s, frame, length);
-    memcpy(tagged, frame, 12);
-    uro_put_be16(tagged + 12, URO_ETHERTYPE_VLAN);
-    memcpy(tagged + 16, frame + 12, length - 12);
+    const uint32_t longer = copy_tagged(tagged, frame, length);
     set_tag(tagged, VLAN + 1);
-    scene_input_raw(s, tagged, length + URO_VLAN_LEN);
+    scene_input_raw(s, tagged, longer);
     set_tag(tagged, 0); /* VLAN ID 0: a priority tag */
-    scene_input_raw(s, tagged, length + URO_VLAN_LEN);
+    scene_input_raw(s, tagged, longer);
     scene_expect_silence(s, 0);
     scene_expect_no_completion(s);
     assert_int_equal(scene_counter(s, "drop_vlan"), 3);
     scene_expect_mark(s, "RX.VLAN");
 
     set_tag(tagged, 7 << 13 | 1 << 12 | VLAN); /* any priority and DEI are accepted */
-    scene_input_raw(s, tagged, length + URO_VLAN_LEN);
+    scene_input_raw(s, tagged, longer);
     scene_expect_tx(s, 0, ACK);
     scene_expect_recv(s, 1, UROCE_SUCCESS, 1);
     scene_close(s);
+}
 
-    /* a device without a VLAN accepts any tag */
-    scene_post_recv(plain, 1, 8);
-    (void)scene_frame(plain, ONLY, frame);
-    memcpy(tagged + 16, frame + 12, length - 12);
-    scene_input_raw(plain, tagged, length + URO_VLAN_LEN);
-    scene_expect_tx(plain, 0, ACK);
-    scene_expect_recv(plain, 1, UROCE_SUCCESS, 1);
-    scene_close(plain);
+/* Tests a device without a VLAN, which is like an interface of Linux. */
+static void no_vlan__tagged_frames__only_a_priority_tag_is_accepted(void **state)
+{
+    (void)state;
+    static const uint16_t others[] = { 1, VLAN, URO_VLAN_MAX, 7 << 13 | VLAN };
+    struct scene *s = scene_rc(.rq_psn = 100);
+    uint8_t frame[SCENE_FRAME_MAX], tagged[SCENE_FRAME_MAX];
+    const uint32_t length = copy_tagged(tagged, frame, scene_frame(s, ONLY, frame));
+
+    scene_post_recv(s, 1, 8);
+    for (size_t i = 0; i < URO_ARRAY_LEN(others); i++) {
+        set_tag(tagged, others[i]);
+        scene_input_raw(s, tagged, length);
+    }
+    scene_expect_silence(s, 0);
+    scene_expect_no_completion(s);
+    assert_int_equal(scene_counter(s, "drop_vlan"), URO_ARRAY_LEN(others));
+    scene_expect_mark(s, "RX.VLAN");
+
+    set_tag(tagged, 7 << 13 | 1 << 12); /* VLAN ID 0, any priority and DEI */
+    scene_input_raw(s, tagged, length);
+    scene_expect_tx(s, 0, ACK);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 1);
+    assert_int_equal(scene_counter(s, "drop_vlan"), URO_ARRAY_LEN(others));
+    scene_close(s);
 }
 
 /* Frames between our own queue pairs have the tag, too. */
@@ -147,6 +171,7 @@ int main(void)
             vlan__requests_and_responses__have_the_tag_with_the_service_level_as_priority),
         cmocka_unit_test(vlan__membership_reports__have_the_tag),
         cmocka_unit_test(vlan__frames_of_another_or_no_vlan__are_counted_and_dropped),
+        cmocka_unit_test(no_vlan__tagged_frames__only_a_priority_tag_is_accepted),
         cmocka_unit_test(vlan__datagram_to_the_same_device__arrives),
         cmocka_unit_test(vlan__echo_request__reply_has_the_tag_if_it_fits),
     };
