@@ -52,6 +52,31 @@ import socket, sys
 socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"for the kernel", (sys.argv[1], 4791))
 """
 
+# Sends RoCE packets to argv[1]: without a tag, with a priority tag, in VLAN 10.
+SENDS_TAGGED = """
+import socket, struct, sys
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+link.bind(("link0", 0))
+for name, tag in (b"no tag", b""), (b"VLAN 0", b"\\x81\\0\\xe0\\0"), (b"VLAN 10", b"\\x81\\0\\xe0\\x0a"):
+    body = b"to see: " + name + bytes(40)
+    udp = struct.pack("!4H", 4791, 4791, 8 + len(body), 0) + body
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, socket.inet_aton("10.0.0.2"), socket.inet_aton(sys.argv[1]))
+    link.send(bytes((255,) * 6 + (2, 0, 0, 0, 0, 9)) + tag + b"\\x08\\0" + ip + udp)
+"""
+
+# Prints the first of these packets that the kernel receives.
+SEES_ONE = """
+import socket
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+link.bind(("link0", 3))
+print("bound", flush=True)
+while True:
+    before, found, after = link.recv(2000).partition(b"to see: ")
+    if found:
+        print(after.strip(b"\\0").decode())
+        break
+"""
+
 
 class Pair(apart.Pair):
     """A pair of devices over af_xdp. If @own is false, they have the addresses of the kernel."""
@@ -127,14 +152,36 @@ def own_address__kernel_and_device__both_answer_ping(case: Case) -> None:
         has(talks(pair, "ibv_rc_pingpong", "-g", "1", "-n", "200"), "GID ::ffff:10.0.0.11")
 
 
+def kernel_takes(pair: Pair, address: str) -> None:
+    """Sends a datagram to port 4791 of the server's address. A socket of the server must receive it."""
+    with subprocess.Popen(["ip", "netns", "exec", pair.name("server"), sys.executable, "-c", TAKES_ONE, address],
+                          stdout=subprocess.PIPE, text=True) as taker:
+        try:
+            equal(taker.stdout.readline(), "bound\n")
+            equal(pair.python("client", SENDS, address), "")
+            equal(taker.communicate(timeout=patience.seconds(30))[0], "for the kernel\n")
+        finally:
+            taker.kill()
+
+
 def own_address__roce_to_the_kernels_address__goes_to_the_kernel(case: Case) -> None:
     with Pair(case, own=True) as pair:
         pair.hold()
-        with subprocess.Popen(["ip", "netns", "exec", pair.name("server"), sys.executable, "-c", TAKES_ONE, "10.0.0.1"],
-                              stdout=subprocess.PIPE, text=True) as taker:
-            equal(taker.stdout.readline(), "bound\n")
-            equal(pair.python("client", SENDS, "10.0.0.1"), "")
-            equal(taker.communicate(timeout=patience.seconds(30))[0], "for the kernel\n")
+        kernel_takes(pair, "10.0.0.1")
+
+
+def own_address__roce_in_a_vlan__goes_to_the_kernel(case: Case) -> None:
+    """The device is on no VLAN. It takes the frame without a tag and the frame with a priority tag. The kernel receives the third."""
+    with Pair(case, own=True) as pair:
+        pair.hold()
+        with subprocess.Popen(["ip", "netns", "exec", pair.name("server"), sys.executable, "-c", SEES_ONE],
+                              stdout=subprocess.PIPE, text=True) as seer:
+            try:
+                equal(seer.stdout.readline(), "bound\n")
+                equal(pair.python("client", SENDS_TAGGED, "10.0.0.11"), "")
+                equal(seer.communicate(timeout=patience.seconds(30))[0], "VLAN 10\n")
+            finally:
+                seer.kill()
 
 
 def process__killed__xdp_program_is_removed(case: Case) -> None:

@@ -20,7 +20,7 @@
 
 #define QUEUES      64u /* maximum number of queues of an interface */
 #define CODE_MAX    256u
-#define FIXED_CODE  48u /* instructions that do not depend on the addresses */
+#define FIXED_CODE  56u /* instructions that do not depend on the addresses */
 #define PER_ADDRESS 8u
 
 static_assert(FIXED_CODE + URO_ENGINE_ADDRESSES_MAX * PER_ADDRESS <= CODE_MAX,
@@ -29,7 +29,7 @@ static_assert(FIXED_CODE + URO_ENGINE_ADDRESSES_MAX * PER_ADDRESS <= CODE_MAX,
 /* Offsets in a frame without VLAN tag. */
 enum { TYPE = 12, IPV4 = 14, IPV4_FRAGMENT = 20, IPV4_PROTOCOL = 23, IPV4_TO = 30, IPV4_PORT = 36 };
 enum { IPV6_NEXT = 20, IPV6_TO = 38, IPV6_PORT = 56 };
-enum { TAG = 4, IPV4_LEAST = 42, IPV6_LEAST = 62 };
+enum { TAG_INFO = 14, TAG = 4, IPV4_LEAST = 42, IPV6_LEAST = 62 };
 
 /* The offset of a jump to a label is filled in when the label is set. */
 enum label { NO_LABEL, PASS, TAKE, PLAIN, FOUR, NEXT, LABELS };
@@ -106,17 +106,28 @@ static void pass_if_shorter(struct code *code, int32_t octets)
     put_jump(code, BPF_JMP | BPF_JGT | BPF_X, BPF_REG_4, BPF_REG_3, 0, PASS);
 }
 
-static void begin(struct code *code)
+/* Accepts the frames that the engine accepts: uro_ether_in_vlan(). */
+static void vlan(struct code *code, uint16_t id)
+{
+    load(code, BPF_H, TYPE);
+    put_jump(code, BPF_JMP32 | BPF_JNE | BPF_K, BPF_REG_5, 0, half_of(ETH_P_8021Q),
+             id == 0 ? PLAIN : PASS);
+    pass_if_shorter(code, ETH_HLEN + TAG);
+    load(code, BPF_H, TAG_INFO);
+    put(code, BPF_ALU | BPF_AND | BPF_K, BPF_REG_5, 0, 0, half_of(0xfff));
+    pass_unless(code, half_of(id));
+    put(code, BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_2, 0, 0, TAG);
+    set_label(code, PLAIN);
+}
+
+static void begin(struct code *code, uint16_t vlan_id)
 {
     put(code, BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_6, BPF_REG_1, 0, 0);
     put(code, BPF_LDX | BPF_MEM | BPF_W, BPF_REG_2, BPF_REG_6, offsetof(struct xdp_md, data), 0);
     put(code, BPF_LDX | BPF_MEM | BPF_W, BPF_REG_3, BPF_REG_6, offsetof(struct xdp_md, data_end),
         0);
     pass_if_shorter(code, ETH_HLEN);
-    load(code, BPF_H, TYPE);
-    put_jump(code, BPF_JMP32 | BPF_JNE | BPF_K, BPF_REG_5, 0, half_of(ETH_P_8021Q), PLAIN);
-    put(code, BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_2, 0, 0, TAG);
-    set_label(code, PLAIN);
+    vlan(code, vlan_id);
     pass_if_shorter(code, IPV4_LEAST);
     load(code, BPF_H, TYPE);
     put_jump(code, BPF_JMP32 | BPF_JEQ | BPF_K, BPF_REG_5, 0, half_of(ETH_P_IP), FOUR);
@@ -210,7 +221,7 @@ static int load_program(const struct uro_port_config *config, int map)
                             .license = (uintptr_t)license,
                             .prog_name = "uroce_roce" };
 
-    begin(&code);
+    begin(&code, config->vlan);
     ipv6(&code, config);
     ipv4(&code, config);
     end(&code, map);
