@@ -223,6 +223,36 @@ def with_rxe(card: str, row: interop.Case, case: Case) -> None:
     assert why is None, why
 
 
+# Sends a frame that no protocol uses to all hosts.
+SEND_FRAME = ("import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('{tap}', 0)); "
+              "s.send(bytes((255,) * 6 + (2, 0, 0, 0, 0, 9, 0x88, 0xb5)) + bytes(46))")
+# What verbose=yes prints
+WAKES, MISSING = "receive interrupts wake the device", "the device is polled, because receive interrupts do not arrive"
+NO_INTERRUPTS = ("e1000e", "e1000")  # DPDK's driver requests interrupts that never arrive
+
+
+def asleep(card: str, case: Case) -> None:
+    """Frames arrive while the device is idle. Interrupts of the card wake it, or it finds out that they do not."""
+    guest, _ = machine.use(case, card)
+    guest.settings += ";verbose=yes"
+    wanted = [WAKES, MISSING] if card in NO_INTERRUPTS else [WAKES]
+    watch = guest.start_watch(case)
+
+    def printed() -> list[str]:
+        return [line for line in (WAKES, MISSING) if line in guest.watched()]
+
+    def woken() -> bool:
+        must(*machine.namespace.command(sys.executable, "-c", SEND_FRAME.format(tap=guest.tap)))
+        arrived = guest.run(r"awk '/vfio-msix.1/ { print $2 }' /proc/interrupts")
+        return printed() == wanted and (card in NO_INTERRUPTS or int(arrived or 0) >= 3)
+
+    try:
+        assert pairs.wait_exactly(woken, SECONDS), guest.watched() + guest.run("cat /proc/interrupts")
+    finally:
+        guest.kill("link_watch", watch)
+        watch.communicate()
+
+
 def link_down_and_up(card: str, case: Case) -> None:
     guest, _ = machine.use(case, card)
     watch = guest.start_watch(case)
@@ -291,6 +321,7 @@ PROGRAMS = {
 # Role of the card, address of the server
 RPINGS = {"rping_over_ipv4__connects": ("server", "10.77.0.2"), "rping_over_ipv6__connects": ("client", "fd77::1")}
 FAULTS = {"link_down_and_up__events_and_states_of_the_port": link_down_and_up,
+          "asleep__frames_wake_the_device": asleep,
           "no_hugepages__every_byte_is_right": without_hugepages,
           "peer_not_on_the_vlan__frames_are_dropped": untagged_on_a_vlan,
           "link_down_in_a_transfer__connection_survives": link_down_in_a_transfer,
@@ -310,8 +341,8 @@ WITH_RXE = (
 )
 USUAL_CARDS = "virtio-net-pci vmxnet3"
 # Key: emulated card of QEMU. Value: pattern of its cases; virtio-net-pci runs all cases
-CARDS = {"virtio-net-pci": "", "vmxnet3": "pingpong|operations|4096|down_and|removed", "e1000e": "ipv4__every|down_and|removed",
-         "e1000": "ipv4__every"}
+CARDS = {"virtio-net-pci": "", "vmxnet3": "pingpong|operations|4096|asleep|down_and|removed",
+         "e1000e": "ipv4__every|asleep|down_and|removed", "e1000": "ipv4__every|asleep"}
 
 
 def run_case(function, *arguments) -> None:

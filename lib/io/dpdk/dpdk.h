@@ -6,6 +6,7 @@
  *   link.c   options and limits of a link   nic.c    DPDK's device of the port, and its buffers
  *   drivers.c  the kinds of links           queue.c  receives and sends frames
  *   wait.c   sleeps until a frame arrives   source.c finds the descriptor of the driver
+ *   interrupt.h  finds out whether receive interrupts arrive
  *   filter.c chooses the frames received    xdp.c    the XDP program of af_xdp
  *   control.c copies of ARP, ICMP, ND, IGMP and MLD, for af_xdp
  *   xdp_socket.c  connects the driver's socket to the XDP program
@@ -22,6 +23,7 @@
 
 #include "engine/port.h"
 #include "io/dpdk/drivers.h"
+#include "io/dpdk/interrupt.h"
 #include "io/dpdk/xdp.h"
 #include "io/kernel/iface.h"
 #include "io/packet/socket.h"
@@ -129,6 +131,7 @@ struct uro_wait {
     int epoll; /* the host waits on it; -1 when source is URO_WAIT_NONE */
     int fd;    /* the driver's descriptor inside the epoll set */
     int news;  /* eventfd, signalled when the link changes, because that may undo arming */
+    struct uro_interrupt interrupt; /* valid for URO_WAIT_INTERRUPT */
 };
 
 #define URO_WAIT_INIT                                                                              \
@@ -141,6 +144,8 @@ struct uro_wait {
 void uro_wait_start(struct uro_dpdk *dpdk);
 void uro_wait_stop(struct uro_dpdk *dpdk);
 
+/* Returns the descriptor to sleep on, or -1 if the port must be polled. */
+int uro_wait_descriptor(struct uro_dpdk *dpdk);
 bool uro_wait_arm(struct uro_dpdk *dpdk);
 void uro_wait_disarm(struct uro_dpdk *dpdk);
 

@@ -46,6 +46,8 @@ static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t co
 
 static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
+    URO_UNCANCELLED;
+
     return guarded->sleep.wait_fds(port, fds);
 }
 

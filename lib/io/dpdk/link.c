@@ -27,7 +27,7 @@ static const struct uro_link_kind kinds[URO_DPDK_KIND_COUNT] = {
     [URO_DPDK_NULL]        = { .memory_only = true },
     [URO_DPDK_TAP]         = { .mtu_max = 1500 },
     [URO_DPDK_VHOST]       = { .interrupts = true },
-    [URO_DPDK_VIRTIO_USER] = { .own_limit = true },
+    [URO_DPDK_VIRTIO_USER] = { .own_limit = true, .interrupts = true },
     [URO_DPDK_OTHER]       = { .own_limit = true, .interrupts = true },
 };
 /* clang-format on */

@@ -57,7 +57,7 @@ static bool gone(struct uro_port *port)
 
 static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
-    fds[0] = uro_dpdk_of(port)->wait.epoll;
+    fds[0] = uro_wait_descriptor(uro_dpdk_of(port));
     return fds[0] >= 0 ? 1 : 0;
 }
 
