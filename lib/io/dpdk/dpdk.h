@@ -8,6 +8,7 @@
  *   wait.c   sleeps until a frame arrives   source.c finds the descriptor of the driver
  *   interrupt.h  finds out whether receive interrupts arrive
  *   filter.c chooses the frames received    xdp.c    the XDP program of af_xdp
+ *   mbuf.h   makes received buffers frames of one segment
  *   control.c copies of ARP, ICMP, ND, IGMP and MLD, for af_xdp
  *   xdp_socket.c  connects the driver's socket to the XDP program
  *   remove.c  detects that the machine removes a card
@@ -160,7 +161,7 @@ void uro_remove_stop(struct uro_dpdk *dpdk);
 #define URO_DPDK_BACKLOG_MAX URO_PORT_BURST
 
 struct uro_dpdk_counters {
-    uint64_t rx_dropped; /* frames in several segments that cannot be linearized */
+    uint64_t rx_dropped; /* frames that uro_mbuf_restore() drops */
     uint64_t tx_dropped; /* no link, no buffer, or longer than the link allows */
 };
 

@@ -9,6 +9,7 @@
  * for the duration of the call. Only one thread calls a port at a time.
  */
 #include "io/dpdk/dpdk.h"
+#include "io/dpdk/mbuf.h"
 
 #include <string.h>
 
@@ -36,32 +37,14 @@ static void leave(unsigned before)
     RTE_PER_LCORE(_lcore_id) = before;
 }
 
-/* Linearizes frames of several segments, because the engine needs each frame in one segment. Drops
- * frames that are too long for one segment. */
-static uint16_t keep_whole(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t count)
-{
-    uint16_t kept = 0;
-
-    for (uint16_t i = 0; i < count; i++) {
-        struct rte_mbuf *mbuf = mbufs[i];
-
-        if (mbuf->nb_segs > 1 && rte_pktmbuf_linearize(mbuf) != 0) {
-            rte_pktmbuf_free(mbuf);
-            dpdk->counters.rx_dropped++;
-            continue;
-        }
-        mbufs[kept++] = mbuf;
-    }
-    return kept;
-}
-
 static uint16_t burst(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t max)
 {
     uint16_t count;
 
     if (dpdk->source.trigger != NULL)
         dpdk->source.trigger(0);
-    count = keep_whole(dpdk, mbufs, rte_eth_rx_burst(dpdk->id, 0, mbufs, (uint16_t)max));
+    count = rte_eth_rx_burst(dpdk->id, 0, mbufs, (uint16_t)max);
+    count = uro_mbuf_restore(mbufs, count, &dpdk->counters.rx_dropped);
     if (dpdk->control.fd >= 0 && count < max)
         count += uro_control_take(&dpdk->control, dpdk->pool, mbufs + count, max - count);
     if (count == 0 && ++dpdk->idle % LOOK_EVERY == 0)
