@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dpdk.h - one open DPDK port: definitions that the files of this driver share.
  *
- *   port.c   opens and closes the port      eal.c    starts DPDK, once per process; its log
- *   eal_args.c  the arguments of DPDK
- *   link.c   options and limits of a link   nic.c    DPDK's device of the port, and its buffers
- *   drivers.c  the kinds of links           queue.c  receives and sends frames
- *   wait.c   sleeps until a frame arrives   source.c finds the descriptor of the driver
- *   interrupt.h  finds out whether receive interrupts arrive
- *   filter.c chooses the frames received    xdp.c    the XDP program of af_xdp
- *   mbuf.h   makes received buffers frames of one segment
- *   control.c copies of ARP, ICMP, ND, IGMP and MLD, for af_xdp
- *   xdp_socket.c  connects the driver's socket to the XDP program
- *   remove.c  detects that the machine removes a card
- *   guard.c  turns thread cancellation off around the driver
- *   card.c   says why DPDK cannot use a card    signal.c  prevents SIGPIPE
+ *   port.c          opens and closes the port
+ *   link.c          options and limits of a link
+ *   drivers.c       the kinds of links
+ *   eal.c           starts DPDK, once per process; its log
+ *   eal_args.c      the arguments of DPDK
+ *   nic.c           DPDK's device of the port, and its buffers
+ *   queue.c         receives and sends frames
+ *   mbuf.h          makes received buffers frames of one segment
+ *   wait.c          sleeps until a frame arrives
+ *   driver_fd.c     finds the descriptor of the driver
+ *   interrupt.h     finds out whether receive interrupts arrive
+ *   filter.c        chooses the frames received
+ *   kernel_copies.c copies of ARP, ICMP, ND, IGMP and MLD for the kernel; af_xdp
+ *   xdp.c           the XDP program of af_xdp
+ *   xdp_socket.c    connects the driver's socket to the XDP program
+ *   remove.c        detects that the machine removes a card
+ *   card_problem.c  says why DPDK cannot use a card
+ *   guard.c         turns thread cancellation off around the driver
+ *   signal.c        prevents SIGPIPE
  */
 #pragma once
 
@@ -32,7 +38,7 @@
 
 struct uro_dpdk;
 
-/* ---- control.c: copies of packets that the kernel needs, too --------------- */
+/* ---- kernel_copies.c: copies of packets that the kernel needs, too --------------- */
 
 /* On an interface that af_xdp shares with the kernel, both the kernel and this port need ARP, ICMP,
  * ND, IGMP and MLD. A packet socket receives copies of these packets, so that both can resolve
@@ -58,7 +64,7 @@ void uro_control_close(struct uro_control *control);
 uint16_t uro_control_take(struct uro_control *control, struct rte_mempool *pool,
                           struct rte_mbuf **mbufs, uint32_t max);
 
-/* ---- source.c: the descriptor of the driver -------------------------------- */
+/* ---- driver_fd.c: the descriptor of the driver -------------------------------- */
 
 /* The driver reads the frames of a kernel interface (af_xdp, tap) from this descriptor. */
 struct uro_source {

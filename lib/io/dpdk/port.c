@@ -10,7 +10,7 @@
 #include <rte_cycles.h>
 
 #include "io/common/link_options.h"
-#include "io/dpdk/card.h"
+#include "io/dpdk/card_problem.h"
 #include "io/dpdk/dpdk.h"
 #include "io/dpdk/link.h"
 #include "io/dpdk/xdp.h"

@@ -5,7 +5,8 @@
  * change with peers. A descriptor is inside only while the port is armed, so that the kernel does
  * not report every frame of a busy port.
  *
- *   af_xdp, tap              the socket or the character device itself; af_xdp: also control.c's
+ *   af_xdp, tap              the socket or the character device itself; af_xdp: also that of
+ *                            kernel_copies.c
  *   vhost-user, cards        DPDK's receive interrupts; polled while they do not arrive
  *   ring, null, pcap         no descriptor: -1
  */

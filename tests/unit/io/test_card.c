@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/dpdk/card.h"
+#include "io/dpdk/card_problem.h"
 
 #define CARD "0000:00:05.0"
 

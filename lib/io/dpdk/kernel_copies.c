@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* control.c - see dpdk.h. */
+/* kernel_copies.c - see dpdk.h. */
 #include "io/dpdk/dpdk.h"
 
 #include <errno.h>

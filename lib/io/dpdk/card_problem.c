@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* card.c - see card.h. Sources: Documentation/driver-api/vfio.rst of Linux, and "Linux Drivers" in
- * DPDK's guide. */
+/* card_problem.c - see card_problem.h. Sources: Documentation/driver-api/vfio.rst of Linux, and
+ * "Linux Drivers" in DPDK's guide. */
 #define _DEFAULT_SOURCE /* readlink */
-#include "io/dpdk/card.h"
+#include "io/dpdk/card_problem.h"
 
 #include <dirent.h>
 #include <errno.h>

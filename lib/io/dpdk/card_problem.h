@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* card.h - why DPDK cannot use a network card, as Linux's sysfs and /dev show it. */
+/* card_problem.h - why DPDK cannot use a network card, as Linux's sysfs and /dev show it. */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* source.c - see dpdk.h. DPDK has no function that returns the descriptor of a driver, so this
+/* driver_fd.c - see dpdk.h. DPDK has no function that returns the descriptor of a driver, so this
  * file compares the process's descriptors before and after the driver opens its device. */
 #define _GNU_SOURCE /* F_GETSIG */
 #include "io/dpdk/dpdk.h"
