@@ -29,7 +29,8 @@ static int help(FILE *out)
         "               a ladder, PSNs over time, throughput, round trips, broken rules\n"
         "  -h, --help   print this help\n"
         "\n"
-        "Exit status: 0 no frame has an error, 1 a frame has an error, 2 FILE cannot be read.\n");
+        "Exit status: 0 no frame has an error, 1 a frame has an error, 2 FILE cannot be read, or\n"
+        "wrong option. With --html, frames with errors do not change the exit status.\n");
     return out == stdout ? 0 : 2;
 }
 
@@ -37,7 +38,7 @@ struct totals {
     uint64_t frames;
     uint64_t problems;
     uint64_t first;  /* time of the first frame */
-    uint32_t packet; /* first packet of the frame, if the whole capture was read before */
+    uint32_t packet; /* index in the loaded capture of the first packet of the current frame */
 };
 
 /* Returns whether the frame has the ICRC of Linux rxe, which covers the headers of FLUSH twice.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dump_html.c - `uroce dump --html`: writes a capture as one page for a browser.
  *
- * The page has one array for each column of the frames, and the text line of each frame. All
+ * The page has one array for each column of the packets, and the text line of each packet. All
  * drawing is done by the scripts in app/page.
  */
 #include "dump_html.h"
@@ -18,7 +18,7 @@
 
 #define QPN_GSI 1u
 
-/* The text lines of all frames. */
+/* The text lines of all packets. */
 struct lines {
     char *text;
     size_t used;
@@ -161,7 +161,7 @@ static void put_addresses(const struct uro_capture *capture)
     (void)printf("]");
 }
 
-/* ---- columns of the frames ------------------------------------------------------------------ */
+/* ---- columns of the packets ----------------------------------------------------------------- */
 
 /* Values of column "direction". */
 enum { A_TO_B, B_TO_A };

@@ -29,7 +29,7 @@ const struct uro_info_fact *uro_info_fact_of(const struct uro_info_fact *facts, 
 enum uro_info_result {
     URO_INFO_OK,
     URO_INFO_FAILED,    /* should work, but does not */
-    URO_INFO_NOT_TRIED, /* lacks a right or a part, or needs something outside of this machine */
+    URO_INFO_NOT_TRIED, /* lacks a right or a library, or needs a card or another program */
 };
 
 /* The result of the check of a kind of links. */
@@ -46,7 +46,8 @@ struct uro_info_means {
     const char *no_udp;        /* reason, if there is no address for UDP */
 };
 
-/* Moves a megabyte over the link of @driver between two processes, which it starts. */
+/* Starts two processes, and moves a megabyte between them over the link of @driver. A link within a
+ * process needs only one process. */
 void uro_info_check(const struct uro_port_driver *driver, const struct uro_info_means *means,
                     struct uro_info_check *check);
 

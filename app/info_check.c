@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* info_check.c - `uroce info --check`: chooses devices for a kind of links, and starts two
- * processes that transfer a megabyte. */
+ * processes, or one for a link within a process, that transfer a megabyte. */
 #define _GNU_SOURCE /* pipe2, SOCK_CLOEXEC */
 #include <errno.h>
 #include <fcntl.h>
@@ -121,7 +121,8 @@ static void run(const char *library, const struct plan *plan, struct uro_info_ch
         decide_failed(check, text);
     else
         decide(check, URO_INFO_FAILED,
-               late ? "nothing arrived within 30 seconds" : "a process ended without a message");
+               late ? "the transfer did not end within 30 seconds"
+                    : "a process ended without a message");
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -197,7 +198,8 @@ static bool choose(const struct uro_port_driver *driver, const struct uro_info_m
         return true;
     }
     decide(check, URO_INFO_NOT_TRIED,
-           "needs an interface, a card or another program; `uroce devices --probe` opens it");
+           "needs an interface, a card or another program; `uroce devices --probe` opens the links "
+           "that you configure");
     return false;
 }
 

@@ -11,7 +11,7 @@
 #include "info.h"
 
 #define BYTES      (1u << 20)
-#define GID_INDEX  1 /* the first address */
+#define GID_INDEX  1 /* the first address of ip=; GID 0 may be the link-local address */
 #define PORT       1
 #define TIMEOUT    16 /* ACK timeout of 4.096 us * 2^16 = 0.27 s */
 #define RETRIES    7
@@ -96,7 +96,7 @@ static bool make(struct ibv_context *context, struct end *end)
 
     end->cq = verbs.create_cq(context, 4, NULL, NULL, 0);
     if (pd == NULL || end->cq == NULL)
-        return fail("ibv_create_cq");
+        return fail("ibv_alloc_pd or ibv_create_cq");
     struct ibv_qp_init_attr attr = {
         .send_cq = end->cq,
         .recv_cq = end->cq,

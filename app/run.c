@@ -55,7 +55,8 @@ static void help(FILE *out)
         "  uroce run -d rxe_0:udp,iface=eth0 ib_write_bw -d rxe_0\n"
         "\n"
         "Exit status: that of PROGRAM; 126 it cannot be started, 127 not found, 2 wrong option.\n"
-        "With --chaos: 1 if a plan made PROGRAM hang or crash, else 0.\n");
+        "With --chaos: 0 no plan made PROGRAM hang or crash, 1 a plan did, 2 PROGRAM fails\n"
+        "without faults or cannot be started.\n");
 }
 
 /* Finds the library, or prints the reason for failure. */
@@ -137,8 +138,9 @@ static void load_verbs(const struct uro_library *library)
     prepend("LD_PRELOAD", library->path, ' ');
 }
 
-/* Loads the library that shows devices in /sys and /dev. Failure is not fatal, because most
- * programs do not need it. */
+/* Loads the library that shows devices in /sys and /dev. If its files cannot be written, only
+ * prints a warning, because most programs do not need them. Returns false after a message if the
+ * library is missing. */
 static bool load_paths(void)
 {
     struct uro_library library = { .name = PATHS, .in_build = "../lib/paths" };

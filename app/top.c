@@ -344,7 +344,7 @@ static bool write_problem(const struct top *top, char text[static URO_STAT_REASO
         (void)uro_stat_survey_problem(&top->view.now, text);
     else if (unreadable != 0)
         (void)snprintf(text, URO_STAT_REASON_MAX,
-                       "%" PRIu32 " more cannot be read; `uroce stat` prints the reason",
+                       "%" PRIu32 " state files cannot be read; `uroce stat` prints the reason",
                        unreadable);
     else if (top->process_count == 0)
         (void)snprintf(text, URO_STAT_REASON_MAX,

@@ -28,8 +28,8 @@ static void help(FILE *out)
         "       uroce why 0xNN\n"
         "\n"
         "Prints why queue pairs failed and calls were refused, newest first, in processes that\n"
-        "run and in the last 16 that ended. For one process or device it also prints the last\n"
-        "packets of each queue pair.\n"
+        "run and in the last 16 ended processes that had a failure or a refused call. For one\n"
+        "process or device it also prints the last packets of each failed queue pair.\n"
         "\n"
         "  0xNN             explain this vendor_err of a completion\n"
         "  -u, --user UID   processes of this user, for root\n"
@@ -214,7 +214,8 @@ static void print_packets(const struct uro_failure *failure)
     }
 }
 
-/* Prints facts from the peer's process, if it runs on this machine and belongs to this user. */
+/* Prints the drop counters of the peer's process, if it runs or ran on this machine as the same
+ * user. */
 static void print_peer(const struct search *search, const struct uro_failure *failure)
 {
     for (uint32_t i = 0; i < search->other_count; i++) {
@@ -232,8 +233,8 @@ static void print_peer(const struct search *search, const struct uro_failure *fa
     }
 }
 
-/* Prints the failure of the other end of the connection, if that process runs on this machine and
- * belongs to this user. */
+/* Prints the failure of the other end of the connection, if that process runs or ran on this
+ * machine as the same user. */
 static void print_other_end(const struct search *search, const struct uro_failure *failure)
 {
     char text[URO_FAILURE_TEXT_MAX];
@@ -328,7 +329,8 @@ static int explain(const char *text)
         number <= UINT32_MAX ? uro_failure_reason((uint32_t)number) : NULL;
 
     if (*end != '\0' || end == text + 2 || reason == NULL) {
-        (void)fprintf(stderr, "uroce why: %s is not a vendor_err of uroce, which are 0x0 to 0x%x\n",
+        (void)fprintf(stderr,
+                      "uroce why: %s is not a vendor_err of uroce: name one from 0x0 to 0x%x\n",
                       text, URO_FAIL_REASON_COUNT - 1);
         return 1;
     }

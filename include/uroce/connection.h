@@ -15,7 +15,7 @@
  * RESPONSE or REJECTED, without a connection.
  *
  * The program owns a connection from uroce_conn_connect(), or from its event REQUEST, until
- * uroce_conn_close(). The engine sends messages that the peer still needs after that.
+ * uroce_conn_close(). After that, the engine still sends the messages that end the connection.
  *
  * Threads: as in uroce/engine.h. One thread at a time uses the engine and its connections.
  * Errors: as in uroce/objects.h. -EINVAL is also the result when @now is earlier than in the last
@@ -23,8 +23,9 @@
  * Sizes: as in uroce/objects.h.
  *
  * Sources: IBTA Architecture Specification Vol. 1, chapter 12 (communication management), Annex A11
- * (the private data of this header includes the part that rdma_cm writes); man 3 rdma_connect,
- * rdma_accept, rdma_reject, rdma_get_cm_event.
+ * (rdma_cm puts the IP addresses into the first 36 bytes of the private data of a request; here the
+ * program writes and reads these bytes itself); man 3 rdma_connect, rdma_accept, rdma_reject,
+ * rdma_get_cm_event.
  */
 #ifndef UROCE_CONNECTION_H
 #define UROCE_CONNECTION_H
@@ -86,8 +87,9 @@ int uroce_listener_destroy(struct uroce_listener *listener);
 
 /* Sends a connection request, or for UD a service query. @user is in the events of the connection.
  * Returns 0 or
- *   -EINVAL  a value is out of its range, @target->address has no source address of its IP version,
- *            or a request has no room for the private data (RC, UC, XRC: 92 bytes; UD: 216)
+ *   -EINVAL  a value is out of its range, the GID index of @target->address has no address, its
+ *            address has another IP version than the destination, or a request has no room for
+ *            the private data (RC, UC, XRC: 92 bytes; UD: 216)
  *   -ENOMEM  out of memory, or the engine has as many connections as its configuration allows */
 int uroce_conn_connect(struct uroce_engine *engine, const struct uroce_conn_target *target,
                        const struct uroce_conn_param *param, void *user, uint64_t now,
@@ -112,8 +114,8 @@ int uroce_conn_confirm(struct uroce_conn *conn, uint64_t now);
 int uroce_conn_reject(struct uroce_conn *conn, unsigned reason, const void *data, uint32_t length,
                       uint64_t now);
 /* Establishes a connection whose data arrived before the confirmation (UROCE_EVENT_COMM_EST): the
- * data proves that the peer is ready. Returns 0, or -EINVAL when the connection does not wait for a
- * confirmation. */
+ * data proves that the peer is ready. Returns 0, also when the connection is established already,
+ * or -EINVAL in other states. */
 int uroce_conn_established(struct uroce_conn *conn, uint64_t now);
 /* Disconnects. Returns 0, also when the peer has disconnected already, or -EINVAL when there is no
  * connection. */
@@ -129,13 +131,15 @@ enum uroce_conn_event_kind {
     UROCE_CONN_CONFIRMED = 2,    /* the peer received the acceptance */
     UROCE_CONN_REJECTED = 3,     /* status: reason of the rejection */
     UROCE_CONN_UNREACHABLE = 4,  /* the peer did not answer in time */
-    UROCE_CONN_DISCONNECTED = 5, /* the peer disconnected, or answered uroce_conn_disconnect() */
+    UROCE_CONN_DISCONNECTED = 5, /* the peer disconnected, answered uroce_conn_disconnect(),
+                                  * or did not answer it in time */
     UROCE_CONN_TIMEWAIT_EXIT = 6
 };
 
 struct uroce_conn_event {
     enum uroce_conn_event_kind kind;
-    int status;              /* REJECTED: reason; UNREACHABLE: -ETIMEDOUT; other kinds: 0 */
+    int status; /* REJECTED: reason; DISCONNECTED: reason if the peer rejected an established
+                 * connection, else 0; UNREACHABLE: -ETIMEDOUT; other kinds: 0 */
     struct uroce_conn *conn; /* REQUEST: a new connection, which the program closes */
     void *user;              /* @user of the connection; REQUEST: of the listener */
 };
@@ -156,8 +160,8 @@ int uroce_conn_attr(const struct uroce_conn *conn, enum uroce_qp_state state,
                     struct uroce_qp_attr *attr, unsigned *mask);
 
 /* Sends disconnections on all connections, for a program that ends. Call it again after
- * uroce_engine_input() and uroce_engine_output(), until it returns 1: all peers have answered.
- * Returns 0 before that, or -EINVAL when @engine is NULL. */
+ * uroce_engine_input() and uroce_engine_output(), until it returns 1: each peer has answered,
+ * or did not answer in time. Returns 0 before that, or -EINVAL when @engine is NULL. */
 int uroce_engine_end_connections(struct uroce_engine *engine, uint64_t now);
 
 #ifdef __cplusplus

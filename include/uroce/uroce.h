@@ -10,9 +10,9 @@
  * How liburoce takes the place of libibverbs
  *   - liburoce.so exports every ibv_*() symbol of libibverbs.so.1, with the same symbol versions.
  *     The dynamic loader searches libraries in the order of the link command: liburoce must be in
- *     front of libibverbs. pkg-config prints the right order: `-luroce -lrdmacm`, or `-luroce
- *     -libverbs -lrdmacm`. uroce_device_add() returns -ELIBACC when libibverbs is in front; ldd
- *     shows the order.
+ *     front of libibverbs. pkg-config prints `-luroce -lrdmacm`. A program that also links
+ *     libibverbs uses `-luroce -libverbs -lrdmacm`. uroce_device_add() returns -ELIBACC when
+ *     libibverbs is in front; ldd shows the order.
  *   - The program uses the librdmacm of the system. Its calls of ibv_*() reach liburoce for the
  *     same reason, and liburoce handles its commands to the kernel. The loader may also load the
  *     system's libibverbs.so.1, on which librdmacm depends. The program calls none of its functions
@@ -52,8 +52,8 @@ const char *uroce_version(void);
  *     left:cable,name=c0;ip=10.0.0.1/24   one end of a cable between two devices of this process
  *
  * ibv_get_device_list() lists the device from now on. liburoce opens the link when the program
- * creates the first CQ, queue pair or memory region, or binds an rdma_cm identifier. If the link
- * cannot be opened, that call fails and stderr says why.
+ * creates the first CQ, queue pair, SRQ, memory region, memory window or address handle, or binds
+ * an rdma_cm identifier. If the link cannot be opened, that call fails and stderr says why.
  *
  * @error: NULL, or a buffer of @size bytes for the error message; unchanged on success.
  * Returns 0 or

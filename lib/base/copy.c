@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* copy.c - see copy.h. Copies words up to the first aligned unit, then units, then the rest.
+/* copy.c - see copy.h. Copies bytes and words up to the first aligned unit, then units,
+ * then the rest.
  *
  * One instruction stores a unit. An x86 processor keeps the order of stores, so only the compiler
  * must be stopped from changing it. On other processors each store is a release.
@@ -45,8 +46,8 @@ static void store(uint8_t *to, unit value)
 #define LINE (4 * UNIT)
 #define WORD 8u
 
-/* Copies a cache line. All loads come before the stores: a load that follows a store to an address
- * with the same low bits has to wait. */
+/* Copies LINE bytes, on x86 a cache line. All loads come before the stores: a load that follows a
+ * store to an address with the same low bits has to wait. */
 static void store_line(uint8_t *to, const uint8_t *from)
 {
     unit a = load(from), b = load(from + UNIT), c = load(from + 2 * UNIT),
@@ -71,7 +72,7 @@ static void store_word(uint8_t *to, const uint8_t *from)
     atomic_store_explicit((_Atomic uint64_t *)(void *)to, word, memory_order_release);
 }
 
-/* Copies less than two units: bytes up to the first aligned word, then words, then bytes. */
+/* Copies less than one unit: bytes up to the first aligned word, then words, then bytes. */
 static void store_rest(uint8_t *to, const uint8_t *from, size_t length)
 {
     for (; length > 0 && (uintptr_t)to % WORD != 0; to++, from++, length--)

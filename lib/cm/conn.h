@@ -39,7 +39,7 @@ enum uro_conn_event_kind {
     URO_CONN_CONFIRMED,    /* the peer received our acceptance: ESTABLISHED */
     URO_CONN_REJECTED,     /* status: reason of the REJ, or status of the SIDR_REP */
     URO_CONN_UNREACHABLE,  /* the peer did not answer in time */
-    URO_CONN_DISCONNECTED, /* the peer disconnected, or acknowledged that we did */
+    URO_CONN_DISCONNECTED, /* the peer disconnected, or our DREQ was answered or timed out */
     URO_CONN_TIMEWAIT_EXIT,
     URO_CONN_EVENT_COUNT
 };

@@ -22,7 +22,8 @@ void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
 /* ---- multicast groups; engine locked ---------------------------------------- */
 
-/* One queue pair in one group. The caller owns the memory of the struct from attach to detach. */
+/* One queue pair in one group. The caller allocates the struct, and must not free it between
+ * attach and detach. */
 struct uro_mcast {
     struct uro_link link; /* in shard->groups[] */
     struct uro_qp *qp;

@@ -54,7 +54,7 @@ struct uro_nldev_device {
     uint32_t index; /* the device is uverbs<index> */
     char name[URO_NLDEV_NAME_MAX];
     char firmware[URO_NLDEV_NAME_MAX];
-    uint64_t node_guid, sys_image_guid;  /* the first byte is the most significant */
+    uint64_t node_guid, sys_image_guid;  /* the first byte is the top 8 bits */
     uint8_t node_type;                   /* 1: channel adapter */
     uint8_t port_state, port_phys_state; /* as in ports/1/state and phys_state */
     uint32_t port_cap_mask;

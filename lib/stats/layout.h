@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* layout.h - the file in which a process shows the state of one device to other processes.
  *
- * Each process has one file for each device that it runs. The engine writes its record directly
- * into the mapped file. This needs no copy and no system call, and the record remains when the
- * process is killed.
+ * Each process has one file for each engine of each device that it runs. The engine writes its
+ * record directly into the mapped file. This needs no copy and no system call, and the record
+ * remains when the process is killed.
  *
  *     /dev/shm/uroce-stats-UID/         mode 0700; or XDG_RUNTIME_DIR/uroce-stats,
  *                                       or /tmp/uroce-stats-UID;
  *                                       or the directory that UROCE_STATE_DIR names
- *         NAME-GUID.PID                 a process that runs the device NAME; the process has a lock
+ *         NAME-GUID.PID                 a process that runs the device NAME, and holds a lock on
+ *                                       this file; PID has more digits for further engines
  *         NAME-GUID.PID.ended           a process that has ended; kept for `uroce why` if
  *                                       a queue pair failed or a call was refused
  *         NAME-GUID.VERSION.total       sums of the counters of the processes that have ended
@@ -35,7 +36,7 @@
 enum uro_stats_state {
     URO_STATS_STARTING, /* the values are not complete */
     URO_STATS_RUNNING,
-    URO_STATS_ENDED, /* the process ended, or was killed: its counters are part of the total */
+    URO_STATS_ENDED, /* closed, or a total; a process that was killed leaves another state */
 };
 
 /* The beginning of the file. A reader reads nothing after `pid` in a file of another version or
@@ -53,7 +54,8 @@ struct uro_stats_header {
 #define URO_STATS_CALL_MAX    32u
 #define URO_STATS_REFUSAL_MAX 256u
 
-/* A refused call of the program. Any thread writes entries. A torn entry has two numbers. */
+/* A refused call of the program. Any thread writes entries. In a torn entry, `number` and
+ * `number_again` differ. */
 struct uro_stats_refusal {
     atomic_uint_least64_t number;     /* from 1; 0: the entry is empty, or is being written */
     uint64_t time;                    /* wall clock, ns since 1970 */
@@ -75,7 +77,8 @@ struct uro_stats_impair {
     atomic_uint text[URO_STATS_IMPAIR_MAX / sizeof(unsigned)]; /* characters, NUL-terminated */
 };
 
-/* The values of the card of like= that /sys shows. A text is NUL-terminated; "" means unknown. */
+/* Values in /sys of the network card that the device imitates (like=). A text is NUL-terminated; ""
+ * means unknown. */
 struct uro_stats_card {
     uint32_t given;        /* 1: the device has like=; else 0, and the other fields are empty */
     uint32_t hw_ver_known; /* 1: hw_ver is known; else 0 */
@@ -92,7 +95,7 @@ struct uro_stats_page {
     char program[URO_STATS_NAME_MAX]; /* name of the program, NUL-terminated */
     char device[URO_STATS_NAME_MAX];  /* name of the device, NUL-terminated */
     char link[URO_STATS_LINK_MAX];    /* the link, as configured; truncated if it is longer */
-    uint64_t guid;                    /* node GUID; the first byte is the most significant */
+    uint64_t guid;                    /* node GUID; its first byte is the top 8 bits */
     uint32_t gid_count;
     uint32_t roce_v1; /* 1: programs see each GID twice, for RoCE v1 and v2; else 0 */
     uint32_t engine;  /* index of the engine in its device; each engine has a file */

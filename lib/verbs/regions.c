@@ -2,10 +2,11 @@
 /* regions.c - allocates the structs of a context's memory regions.
  *
  * Programs have many regions. They are allocated in blocks, so that a region needs no list pointers
- * and no malloc() header. A new block has as many slots as the context has regions already.
+ * and no malloc() header. A new block has as many slots as the context has regions already, but
+ * at least 1 and at most SLOTS_MAX.
  *
- * A slot in use holds a reference to the context, since an origin may exist longer than its handle.
- * The context lock protects the blocks.
+ * A slot in use holds a reference to the context: a registered region may be deregistered while
+ * imported handles still use its struct. The context lock protects the blocks.
  */
 #include <errno.h>
 #include <stdlib.h>

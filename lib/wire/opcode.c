@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* opcode.c - the opcode table of IBTA Vol. 1, and its two inverses.
+/* opcode.c - the opcode table of IBTA Vol. 1, and two functions that find an opcode: by the
+ * properties of its packet, and by its name.
  *
  * To review this file, compare its table with the table of the specification, row by row. A READ
  * response has the operation READ. An XRC response has no XRCETH.
@@ -106,14 +107,16 @@ uint32_t uro_ext_length(unsigned ext)
     return LENGTH(ext);
 }
 
-/* Index in the table of operation 0 of a service. */
+/* First opcode of each service: the top three bits of its opcodes. The low five bits are the
+ * operation. */
 static const uint8_t bases[URO_SERVICE_COUNT] = {
     [URO_RC] = 0x00, [URO_UC] = 0x20, [URO_UD] = 0x60, [URO_XRC] = 0xa0, [URO_CNP] = 0x80,
 };
 
 #define PLACES   4u
 #define READ_RSP URO_OPERATION_COUNT /* READ has both roles; this row is its response */
-/* A packet is plain, has immediate data, or invalidates a key; no opcode does both. */
+/* A packet has immediate data (1), invalidates a key (2), or neither (0). No opcode has both, so
+ * entry 3 stays 0. */
 #define VARIANTS 4u
 static_assert(URO_EXT_INV == 2 * URO_EXT_IMM, "the two bits distinguish the variants");
 
