@@ -47,10 +47,13 @@ void cancel_start(struct cancel_victim *victim, void (*turn)(void));
 /* Cancels the thread, and checks in which call the thread ended. */
 void cancel_end(struct cancel_victim *victim);
 
-/* Functions of cancelled threads: they use identifiers of rdma_cm on channels of their own. */
+/* Creates the shared event channel, and its identifier. */
 void cancel_cm_open(void);
+/* For a thread to cancel: uses identifiers of rdma_cm on a channel of its own. */
 void cancel_cm_turn(void);
-/* Raise and wait for events of one channel, and count the events that no cancelled thread took. */
+/* Causes an event of the shared channel, and counts it. */
 void cancel_cm_raise(void);
+/* For a thread to cancel: waits for an event of the shared channel, and counts it. */
 void cancel_cm_wait(void);
+/* Takes the events that no cancelled thread took, and destroys the shared channel. */
 void cancel_cm_take_rest(void);

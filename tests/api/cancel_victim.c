@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cancel_victim.c - the threads that are cancelled, with and without rdma_cm. */
+/* cancel_victim.c - starts and cancels threads, and has the functions of the threads that call
+ * rdma_cm. */
 #include "api/cancel.h"
 
 #include <stdio.h>

@@ -12,11 +12,11 @@
  *   two     engines=2, no broker
  *   half    engines=auto, and only the first of its two addresses has a broker
  *   later   engines=3, at the address of uroce0
- *   broken  engines=3, at engines_broken_address */
+ *   broken  engines=3, at engines_broken_address, no broker at first */
 int engines_run(const char *name, const struct CMUnitTest *tests, size_t count);
 #define ENGINES_RUN(tests) engines_run(__FILE__, tests, sizeof(tests) / sizeof((tests)[0]))
 
-/* An address without broker. */
+/* The address of "broken". engines_run() starts no broker at this address. */
 extern char engines_broken_address[API_ADDRESS];
 /* Returns whether a broker listens for processes that want to share the address. */
 bool engines_has_broker(const char *address);

@@ -4,7 +4,7 @@
  *
  * The first argument names the link between the devices. A cancelled thread must end at a
  * cancellation point of the test, or in a wait for events, but in no other call. The messages must
- * continue. If a thread ends in another call, the test usually hangs.
+ * continue. If a thread ends in another call, the test prints the call and aborts.
  */
 #include "api/cancel.h"
 

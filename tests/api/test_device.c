@@ -15,13 +15,13 @@ static void device_list__read_twice__has_the_same_devices(void **state)
     (void)state;
     assert_non_null(one);
     assert_int_equal(count, 2);
+    /* The pointers must not change, because librdmacm sorts devices by them. */
     assert_ptr_equal(one[0], two[0]);
     assert_ptr_equal(one[1], two[1]);
     assert_null(one[2]);
     struct ibv_device *device = one[0];
     ibv_free_device_list(one);
     ibv_free_device_list(two);
-    /* The pointer must not change, because librdmacm sorts devices by it. */
     assert_string_equal(ibv_get_device_name(device), "uroce0");
     assert_int_equal(ibv_get_device_index(device), -1); /* the kernel has assigned no index */
     assert_int_equal(device->node_type, IBV_NODE_CA);
@@ -47,7 +47,7 @@ static void guid__of_a_device__is_the_interface_part_of_gid_0(void **state)
     assert_int_equal(octets[4], 0xfe);
 }
 
-static void query_device__unsupported_features__are_zero(void **state)
+static void query_device__limits_and_features__have_the_expected_values(void **state)
 {
     const struct api *api = *state;
     struct ibv_device_attr attr;
@@ -281,7 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device_list__read_twice__has_the_same_devices),
         API_TEST(guid__of_a_device__is_the_interface_part_of_gid_0),
-        API_TEST(query_device__unsupported_features__are_zero),
+        API_TEST(query_device__limits_and_features__have_the_expected_values),
         API_TEST(query_device_ex__struct_of_another_release__common_fields_are_filled),
         API_TEST(query_device_ex__unknown_input__is_einval),
         API_TEST(query_port__device_started__is_an_active_ethernet_port),

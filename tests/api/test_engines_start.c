@@ -15,7 +15,7 @@
 
 /* ---- devices that cannot have several engines -------------------- */
 
-static void no_broker__engines_auto__has_one_engine(void **state)
+static void no_broker__engines_auto__device_works(void **state)
 {
     const struct api api = api_open_device("auto");
     struct pair pair;
@@ -194,7 +194,7 @@ static void broker__ends_and_another_starts__port_goes_down_and_up(void **state)
     assert_int_equal(waitpid(broker, &status, 0), broker);
 }
 
-static void forked_child__after_the_parent_used_all_engines__uses_new_engines(void **state)
+static void forked_child__after_the_parent_started_all_engines__starts_new_engines(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *two = engines_cq_of(api, 2);
@@ -264,14 +264,14 @@ static void start__a_later_engine_lacks_descriptors__second_start_works(void **s
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_broker__engines_auto__has_one_engine),
+        cmocka_unit_test(no_broker__engines_auto__device_works),
         cmocka_unit_test(second_address_without_broker__engines_auto__has_one_engine),
         cmocka_unit_test(no_broker__two_engines__does_not_start_and_says_what_to_do),
 #ifndef __SANITIZE_THREAD__
         cmocka_unit_test(forked_child__before_the_first_start__both_use_the_device),
         cmocka_unit_test(broker__ends_and_another_starts__port_goes_down_and_up),
         cmocka_unit_test(start__a_later_engine_lacks_descriptors__second_start_works),
-        API_TEST(forked_child__after_the_parent_used_all_engines__uses_new_engines),
+        API_TEST(forked_child__after_the_parent_started_all_engines__starts_new_engines),
 #endif
     };
 

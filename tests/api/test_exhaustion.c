@@ -15,7 +15,7 @@
 #define KINDS      7
 #define OBJECTS    200000u
 #define ROUNDS     5u
-#define ROOM_LEAST (256u * 1024) /* free address space in the first round, bytes */
+#define ROOM_LEAST (256u * 1024) /* free address space in the last round, bytes */
 #define ROOM_STEP  (37u * 4096)
 
 static struct ibv_cq *cq; /* CQ of all queue pairs */
@@ -151,7 +151,7 @@ static void *attempt(const struct kind *kind, const struct api *api)
     return object;
 }
 
-/* Uses up all memory, and then creates objects of the other kinds, which may fail. */
+/* Uses up all memory, and then creates an object of each kind, which may fail. */
 static void exhaust(const struct kind *kind, const struct api *api)
 {
     size_t count = 0;
@@ -187,7 +187,8 @@ static void talk(const struct api *api)
     api_pair_close(&pair);
 }
 
-/* Repeats rounds. The first round leaves memory that is allocated once, such as tables. */
+/* Repeats rounds with less and less free memory. The first round leaves memory that is allocated
+ * once, such as tables. */
 static void wear_out(const struct kind *kind, const struct api *api)
 {
     size_t before = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests that each call of liburoce-paths.so that opens a file of a port reads the current value.
- * UROCE_TREE (meson.build) names the tree. */
+/* Tests that a program with liburoce-paths.so reads the current value from a file of a port, with
+ * whatever function it opens the file. UROCE_TREE (meson.build) is the directory with the files. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 
@@ -43,8 +43,8 @@ static int remove_entry(const char *path, const struct stat *is, int kind, struc
     return remove(path);
 }
 
-/* Makes the tree. Runs in a process with another UROCE_TREE, because the library would refresh the
- * files while they are made. */
+/* Makes the files of UROCE_TREE. Runs in a process without UROCE_TREE, because the library would
+ * refresh the files while they are made. */
 static int make(const char *tree)
 {
     static const char *const directories[] = { "",
@@ -74,7 +74,7 @@ static int make(const char *tree)
     return uro_sysfs_make(tree, "live0", &port) == 0 ? 0 : 1;
 }
 
-/* Runs this program with two arguments. Returns its exit status. */
+/* Runs this program with two arguments. Returns the wait status. */
 static int run_child(const char *task, const char *argument)
 {
     int status;
@@ -222,7 +222,7 @@ static void refresh__open_succeeds__errno_is_unchanged(void **state)
     expect_current(fd);
 }
 
-static void refresh__states_are_missing__last_value_is_read(void **state)
+static void refresh__state_directory_has_the_wrong_mode__last_value_is_read(void **state)
 {
     char path[512];
 
@@ -255,7 +255,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(relative_name__in_the_working_directory__current_value),
         cmocka_unit_test(list__of_a_directory__makes_its_files_current),
         cmocka_unit_test(refresh__open_succeeds__errno_is_unchanged),
-        cmocka_unit_test(refresh__states_are_missing__last_value_is_read),
+        cmocka_unit_test(refresh__state_directory_has_the_wrong_mode__last_value_is_read),
     };
 
     if (argc == 3)

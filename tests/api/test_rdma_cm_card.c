@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests librdmacm over a device that imitates a card with RoCE v1 and v2. Its GID table has each
- * address twice. rsockets always use GID index 0, which is for RoCE v1. */
+ * address twice. A datagram socket of rsockets first makes an address handle with GID index 0,
+ * which is for RoCE v1. */
 #include "api/api.h"
 
 #include <arpa/inet.h>

@@ -173,7 +173,8 @@ static void destroy_id__event_fetched__waits_for_its_acknowledgement(void **stat
     struct rdma_cm_event *event = fetch(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
     atomic_store(&acknowledged, false);
     assert_int_equal(pthread_create(&destroyer, NULL, destroy, id), 0);
-    while (bind_to(probe, htons(4100)) != 0) /* its port is free again, so the command has ended */
+    /* When port 4100 is free again, rdma_destroy_id() waits only for the acknowledgement. */
+    while (bind_to(probe, htons(4100)) != 0)
         sched_yield();
     atomic_store(&acknowledged, true);
     assert_int_equal(rdma_ack_cm_event(event), 0);
@@ -202,7 +203,8 @@ static void migrate__waits_for_fetched_events__and_moves_the_others(void **state
     assert_int_equal(rdma_resolve_route(id, WAIT_MS), 0);
     atomic_store(&acknowledged, false);
     assert_int_equal(pthread_create(&migrator, NULL, migrate, id), 0);
-    assert_int_equal(poll(&there, 1, -1), 1); /* the command is done */
+    /* When the other event has moved, rdma_migrate_id() waits only for the acknowledgement. */
+    assert_int_equal(poll(&there, 1, -1), 1);
     assert_false(selected());
     atomic_store(&acknowledged, true);
     assert_int_equal(rdma_ack_cm_event(event), 0);

@@ -90,7 +90,7 @@ static struct rdma_cm_id *another(struct stage *stage, enum rdma_port_space spac
     return id;
 }
 
-static void bind__address_of_no_device_or_twice__fails(void **state)
+static void bind__foreign_address_or_second_bind__fails(void **state)
 {
     struct stage *stage = *state;
 
@@ -187,7 +187,7 @@ static void private_data__too_long_for_the_request__is_refused(void **state)
 }
 
 /* rule CM.IP.JUDGE: a client that connects by GID sends no addresses in the private data. */
-static void request__without_addresses__is_rejected_as_by_the_consumer(void **state)
+static void request__without_addresses__is_rejected_with_reason_28(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *listener = another(stage, RDMA_PS_TCP);
@@ -265,7 +265,8 @@ static void join__no_multicast_address_or_no_device__fails(void **state)
     rdma_destroy_id(datagrams);
 }
 
-/* Destroying an identifier drops its waiting events, and librdmacm waits for none of them. */
+/* rdma_destroy_id() drops the events that the program has not fetched, and waits for no
+ * acknowledgement. */
 static void destroy_id__unfetched_events__frees_the_events(void **state)
 {
     struct stage *stage = *state;
@@ -280,7 +281,7 @@ static void destroy_id__unfetched_events__frees_the_events(void **state)
 #define HOPS     32768u
 #define GID_IPV6 2
 
-static void resolve__no_next_hop_left__enomem_and_one_line(void **state)
+static void resolve__next_hop_table_is_full__enomem_and_a_message(void **state)
 {
     const struct sockaddr_in far = address_of("10.0.0.77", 4000);
     struct stage *stage = *state;
@@ -316,16 +317,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
     const struct CMUnitTest tests[] = {
-        TEST(bind__address_of_no_device_or_twice__fails),
+        TEST(bind__foreign_address_or_second_bind__fails),
         TEST(port__in_use__is_refused_unless_all_identifiers_share_it),
         TEST(port__with_a_listener__is_not_shared),
         TEST(resolve__no_route_or_no_answer__fails),
         TEST(calls__out_of_order__fail),
         TEST(private_data__too_long_for_the_request__is_refused),
-        TEST(request__without_addresses__is_rejected_as_by_the_consumer),
+        TEST(request__without_addresses__is_rejected_with_reason_28),
         TEST(option__wrong_size_or_name__is_refused),
         TEST(join__no_multicast_address_or_no_device__fails),
-        TEST(resolve__no_next_hop_left__enomem_and_one_line),
+        TEST(resolve__next_hop_table_is_full__enomem_and_a_message),
         TEST(destroy_id__unfetched_events__frees_the_events),
     };
     return API_RUN(tests);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* patience.h - time limits of tests: how long a test waits before it assumes that a program hangs.
  * A limit only guards against hanging and measures nothing. The author of a test writes the worst
- * case of an idle machine. It is multiplied by a factor for the load of the machine, or by
- * UROCE_TEST_PATIENCE. tools/lib/common/patience.py does the same in Python. */
+ * case of an idle machine. This limit is multiplied by a factor for the load of the machine, or
+ * by UROCE_TEST_PATIENCE. tools/lib/common/patience.py does the same in Python, without a largest
+ * factor. */
 #pragma once
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PATIENCE_FLOOR 5.0 /* smallest factor, because the load may rise after it was measured */
-#define PATIENCE_MOST  100.0
+#define PATIENCE_FLOOR 5.0   /* smallest factor, because the load may rise after it was measured */
+#define PATIENCE_MOST  100.0 /* largest factor */
 
 /* getloadavg() needs _DEFAULT_SOURCE, which not every test defines. */
 int getloadavg(double loads[], int count);

@@ -66,7 +66,7 @@ static void table__inserts_and_removes_in_any_order__present_nodes_are_found(voi
     }
 }
 
-/* A free slot has the number 0. */
+/* A slot that never had a node has the number 0. */
 static void table__number_0__is_found_only_after_insert(void **state)
 {
     struct fixture *f = make(1);
@@ -80,7 +80,7 @@ static void table__number_0__is_found_only_after_insert(void **state)
     same(f);
 }
 
-/* A removed entry leaves its number in the slot, but a look-up does not find the entry. */
+/* A removed node leaves its number in the slot, but a search does not find the node. */
 static void table__removed_number__is_not_found(void **state)
 {
     struct fixture *f = make(1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_memif_threads.c - interfaces that share a socket, each with a thread of its own, while their
- * clients and other processes connect and disconnect. */
+ * clients connect and disconnect. Other connections to the socket send nothing. */
 #include "support/check.h"
 
 #include <pthread.h>
@@ -31,7 +31,7 @@ static struct uro_port *open_side(const char *role, unsigned id)
     return port;
 }
 
-/* Runs a server that sleeps like a device. Opens the server again from time to time. */
+/* Runs a server that sleeps like a device, until the test ends. */
 static void *serve(void *argument)
 {
     const unsigned side = *(const unsigned *)argument;

@@ -47,7 +47,7 @@ def scapy_frame(opcode: int, size: int, psn: int) -> bytes:
     bth = BTH(opcode=opcode, dqpn=0x1234, psn=psn, padcount=pad, ackreq=psn & 1, migreq=psn >> 1 & 1,
               becn=int(opcode == 0x81))
     rest = octets(HEADERS[opcode], opcode) + octets(size, psn) + bytes(pad)
-    # scapy computes a missing checksum, so the test has frames with and without a checksum
+    # without "chksum", scapy computes the checksum; with 0, the frame has no checksum. The test has both kinds of frames
     udp = UDP(sport=0xc000 | psn & 0xff, dport=4791, **({"chksum": 0} if psn % 3 else {}))
     return bytes(Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02")
                  / IP(src="10.0.0.1", dst="10.0.0.2", tos=psn & 0xff, ttl=64 - psn % 8, id=psn & 0xffff)
@@ -95,7 +95,7 @@ def our_frames(tool: str, version: str, sizes: list[int]) -> list[bytes]:
 
 
 def annex_a17(frame: bytes, header: int) -> bytes:
-    """Computes the ICRC of a frame with a network header of that many octets."""
+    """Computes the ICRC of a frame with a network header of @header octets."""
     masked = bytearray(frame[14:-ICRC])
     if header == 40:
         masked[0:4] = b"\x6f\xff\xff\xff"
@@ -122,9 +122,10 @@ def check_making(tool: str, problems: list[str]) -> int:
         opcode = frame[14 + 20 + 8]
         seen.add(opcode)
         if scapy_again(frame) != frame:
-            problems.append(f"scapy writes opcode {opcode:02x}, {len(frame)} octets, otherwise")
+            problems.append(f"scapy encodes a frame of {len(frame)} octets with opcode {opcode:02x} differently")
     problems.extend(f"opcode {opcode:02x} was not made" for opcode in sorted(HEADERS.keys() - seen))
-    problems.extend(f"opcode {opcode:02x} was made, and why?" for opcode in sorted(seen - HEADERS.keys()))
+    problems.extend(f"opcode {opcode:02x} was made, but HEADERS does not list it"
+                    for opcode in sorted(seen - HEADERS.keys()))
 
     count = 0
     for version, header in (("4", 20), ("6", 40)):
@@ -140,7 +141,7 @@ def main() -> int:
     problems: list[str] = []
     read = check_reading(sys.argv[1], problems)
     made = check_making(sys.argv[1], problems)
-    print(f"{read} frames of scapy's read, {made} of ours checked, {len(problems)} problems")
+    print(f"uroce decoded {read} frames of scapy, the ICRC of {made} frames of uroce was checked, {len(problems)} problems")
     for problem in problems[:20]:
         print(problem)
     return 1 if problems or not read or not made else 0

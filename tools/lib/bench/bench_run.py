@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the rows of tools/bench. Each row is compared with a limit of the machine or with another program."""
+"""Runs the rows of tools/bench. Compares most rows with a limit of the machine or with another program."""
 import argparse
 import datetime
 import os
@@ -30,7 +30,7 @@ ROWS = {
     "P6": ("The cost of a message in both engines, on one core", path_cost.rows),
     "P7": ("Many queue pairs: both engines on one core, and ib_write_bw over memif", scale.rows),
     "P8": ("64 KiB WRITEs over a link that loses or reorders", loss.rows),
-    "P9": ("Memory of a process for each object", memory.rows),
+    "P9": ("Memory that a process needs for each queue pair and each memory region", memory.rows),
     "P10": ("Idle processes, with the default progress policy", idle.rows),
     "P11": ("Programs that sleep until an event, compared with the same over TCP", events.rows),
     "P12": ("Threads with their own queue pairs and CQ on one device, compared with two processes", threads.rows),
@@ -38,7 +38,7 @@ ROWS = {
     "CM": (f"Connections, {connections.COUNT} at once, by cmtime", connections.rows),
     "M": ("This machine: one core, and a link without engines", limits.rows),
 }
-OTHERS = 0.1  # with --write: most cores that other programs may use during the measurement
+OTHERS = 0.1  # with --write: most cores that other programs may use in the seconds before the measurement
 
 
 def busy_seconds() -> float:
@@ -89,7 +89,7 @@ def parsed() -> argparse.Namespace:
     options.rows = [row.upper() for row in options.rows] or list(ROWS)
     for row in options.rows:
         if row not in ROWS:
-            parser.error(f"no row {row}: {', '.join(ROWS)}")
+            parser.error(f"there is no row {row}; the rows are {', '.join(ROWS)}")
     if options.write and (options.quick or set(options.rows) != set(ROWS)):
         parser.error("--write needs all rows, without --quick")
     return options

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds each mutant of tests/mutants/ in a copy of the tree. Runs the checks of the simulator on it, then the tests.
+"""Builds each mutant of tests/mutants/ in a copy of the tree. Runs the simulator or the fuzz corpus of the verbs, then the tests.
 
-The copy and its build stay in build-mutants/, so that each mutant compiles only the files that depend on its line.
+The copy and its build stay in build-mutants/, so that each mutant compiles only the files that depend on the file it changes.
 """
 import argparse
 import dataclasses
@@ -81,7 +81,8 @@ def read_table(path: pathlib.Path) -> list[Mutant]:
         if key == "mutant":
             mutants.append(Mutant(f"{path.relative_to(ROOT)}:{number}"))
         if key not in KEYS or not mutants:
-            sys.exit(f"{path.relative_to(ROOT)}:{number}: \"{key}\" is not a key of this table")
+            sys.exit(f"{path.relative_to(ROOT)}:{number}: \"{key}\" is not a key of this table, "
+                     "or stands before the first \"mutant\" line")
         setattr(mutants[-1], key, value.strip())
     return mutants
 
@@ -175,7 +176,7 @@ def ran(command: list[str]) -> tuple[int | None, str]:
 
 def ending(status: int | None) -> str:
     if status is None:
-        return "it stopped for good"
+        return "it did not end within the time limit"
     return f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
 
 
@@ -203,7 +204,7 @@ def by_storm(seeds: int) -> str:
 def by_corpus(_seeds: int) -> str:
     """Runs the fuzz target of the verbs on its corpus. Returns its failure, or an empty string."""
     status, said = ran(["tests/fuzz/replay_verbs", str(COPY / "tests" / "fuzz" / "corpus" / "verbs")])
-    return "" if status == 0 else f"{ending(status)} behind {len(re.findall('^ok ', said, re.M))} inputs"
+    return "" if status == 0 else f"{ending(status)} after {len(re.findall('^ok ', said, re.M))} inputs"
 
 
 def by_tests() -> str:
@@ -218,7 +219,8 @@ def by_tests() -> str:
     return ", ".join(dict.fromkeys(failed))
 
 
-# Checks that run before the tests, by the folder of the mutant; in other folders `sim`. The simulator does not use lib/verbs.
+# Checks that run before the tests. Key: folder of the file that the mutant changes. For other folders, only `sim` runs. lib/verbs
+# has no `sim`, because the simulator does not use lib/verbs.
 ORACLES = {"cm": {"storm": by_storm, "sim": by_sim}, "verbs": {"fuzz": by_corpus}}
 
 
