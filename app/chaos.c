@@ -13,6 +13,7 @@
 
 #include "base/defs.h"
 #include "command.h"
+#include "output.h"
 
 #define TIMEOUT_LEAST 30u /* minimum time limit of a run with faults, seconds */
 #define SLOWER        20u /* time limit with faults, as a multiple of the time without faults */
@@ -187,7 +188,7 @@ static unsigned run_without_faults(char *const *words, const char *devices, unsi
     const unsigned chosen = TIMEOUT_LEAST + SLOWER * (unsigned)end.seconds;
     const unsigned limit = timeout_s != 0 ? timeout_s : chosen;
     (void)printf("%-34s  %-16s  %6.1f s\n", "no faults", "passed", end.seconds);
-    (void)fflush(stdout);
+    (void)uro_output_flush();
     return limit;
 }
 
@@ -216,7 +217,7 @@ int uro_chaos(char *const *words, unsigned timeout_s)
         faults += judge(&plans[i], &end, word);
         (void)printf("%-34s  %-16s  %6.1f s  %.*s\n", plans[i].name, word, end.seconds, LINE_SHOWN,
                      line);
-        (void)fflush(stdout);
+        (void)uro_output_flush();
     }
     free(devices);
     if (limit == 0)

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "output.h"
+
 #define NAP_NS 2000000L
 
 static volatile sig_atomic_t child; /* the process group of the command; 0: none */
@@ -80,7 +82,7 @@ struct uro_command_end uro_command_run(const struct uro_command *command)
     int failure[2];
 
     catch_signals();
-    (void)fflush(NULL);
+    (void)uro_output_flush();
     if (pipe2(failure, O_CLOEXEC) != 0) {
         end.error = errno;
         return end;

@@ -120,7 +120,7 @@ static int dump_file(const char *path, const struct uro_capture *capture)
                       path, totals.frames, uro_pcap_read_problem(reader));
     uro_pcap_read_close(reader);
     (void)printf("%" PRIu64 " frames, %" PRIu64 " with problems\n", totals.frames, totals.problems);
-    if (fflush(stdout) != 0 || result != 0)
+    if (result != 0)
         return 2;
     return totals.problems > 0;
 }

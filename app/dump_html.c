@@ -350,7 +350,7 @@ int uro_dump_html(const char *path)
                       path);
     if (capture->damaged)
         (void)fprintf(stderr, "uroce dump: %s: %s\n", path, capture->problem);
-    const int status = !good || fflush(stdout) != 0 || capture->damaged ? 2 : 0;
+    const int status = !good || capture->damaged ? 2 : 0;
     uro_capture_free(capture);
     free(lines.text);
     return status;

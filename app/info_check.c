@@ -15,6 +15,7 @@
 #include "host/host.h"
 #include "info.h"
 #include "library.h"
+#include "output.h"
 
 #define LIMIT_S  30u /* time limit of a transfer, seconds; a transfer takes milliseconds */
 #define SPEC_MAX 512u
@@ -101,7 +102,7 @@ static void run(const char *library, const struct plan *plan, struct uro_info_ch
         decide(check, URO_INFO_FAILED, strerror(errno));
         return;
     }
-    (void)fflush(NULL); /* so that a child does not write buffered output again */
+    (void)uro_output_flush(); /* so that a child does not write buffered output again */
     const unsigned count = plan->alone ? 1 : 2;
     for (unsigned i = 0; i < count; i++)
         children[i] = start(library, plan->devices[i], plan->alone ? -1 : peers[i], peers[1 - i],

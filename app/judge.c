@@ -217,7 +217,7 @@ static int judge_file(const char *path, bool json)
         print_summary(judge);
     if (capture->damaged)
         (void)fprintf(stderr, "uroce judge: %s: %s\n", path, capture->problem);
-    const int status = fflush(stdout) != 0 || capture->damaged ? 2 : judge->count > 0;
+    const int status = capture->damaged ? 2 : judge->count > 0;
     uro_judge_free(judge);
     uro_capture_free(capture);
     return status;

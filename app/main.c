@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app.h"
+#include "output.h"
 
 static const struct subcommand {
     const char *name;
@@ -40,10 +41,11 @@ static void help(FILE *out)
         out,
         "\n"
         "The device description after --device, and the variables UROCE_DEVICES and UROCE_CONFIG,\n"
-        "are explained in docs/CONFIGURATION.md.\n");
+        "are explained in docs/CONFIGURATION.md.\n"
+        "The exit status is 2 if the output cannot be written.\n");
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
 
@@ -62,4 +64,9 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "uroce: there is no command \"%s\"; see `uroce --help`\n", name);
     help(stderr);
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    return uro_output_end(run(argc, argv));
 }

@@ -13,6 +13,7 @@
 
 #include "app.h"
 #include "host/host.h"
+#include "output.h"
 #include "peer_link.h"
 
 #define STATUS_HELD     0
@@ -292,7 +293,7 @@ static void print_result(const struct settings *settings, uint32_t number, const
                      name, result == URO_PLAY_UNREACHED ? " # no host has the address" : "");
     else
         (void)printf("%s: %s\n", name, results[result]);
-    (void)fflush(stdout);
+    (void)uro_output_flush();
 }
 
 static enum uro_play_result play_one(struct uro_peer_link *link, const struct settings *settings,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "app.h"
+#include "output.h"
 #include "sim/sim.h"
 
 #define KEPT (1 << 30) /* freed memory that malloc keeps for the next seed, bytes */
@@ -150,7 +151,7 @@ static void on_abort(int signal_number)
     sim_crashed();
     (void)printf("seed %" PRIu64 ": FAILED: an assertion, see above\n", seed_running);
     print_again(settings_running, seed_running);
-    (void)fflush(stdout);
+    (void)uro_output_flush();
 }
 
 static void print_result(const struct settings *settings, uint64_t seed,
@@ -167,7 +168,7 @@ static void print_result(const struct settings *settings, uint64_t seed,
                      seed, result->digest, result->frames, result->operations, result->lives,
                      result->failures, result->duration / 1000000, result->patience_used / 1000000);
     }
-    (void)fflush(stdout);
+    (void)uro_output_flush();
 }
 
 int uro_app_sim(int argc, char **argv)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "output.h"
 
 #define RATE_NS     250000000L /* time between the two surveys from which rates are computed, ns */
 #define WATCH_LEAST 0.1        /* shortest interval of --watch, s */
@@ -246,10 +247,7 @@ static int show(const struct options *options)
         (void)printf("\033[H\033[2J");
     if (good)
         print_view(&view, options);
-    if (fflush(stdout) != 0) {
-        (void)fprintf(stderr, "uroce stat: cannot write the output: %s\n", strerror(errno));
-        good = false;
-    }
+    (void)uro_output_flush();
     good &= print_problems(&view);
     uro_stat_free(&view);
     return good ? 0 : 1;

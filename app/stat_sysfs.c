@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "output.h"
 #include "stats/reader.h"
 #include "tree.h"
 
@@ -262,7 +263,7 @@ static void keep_current(struct copy *copy)
     refresh(copy);
     (void)printf("uroce stat: files of the devices are in %s until this command is interrupted\n",
                  copy->path);
-    (void)fflush(stdout);
+    (void)uro_output_flush();
     while (!interrupted && copy->tree.error == 0) {
         (void)nanosleep(&nap, NULL);
         refresh(copy);

@@ -251,14 +251,6 @@ def state_directory__open_to_others__is_refused(case: Case) -> None:
     has(run.stderr, "others have rights to it")
 
 
-def output__cannot_be_written__is_reported(case: Case) -> None:
-    with open("/dev/full", "w", encoding="ascii") as full:
-        run = subprocess.run([case.uroce, "stat", "--json"], stdout=full, stderr=subprocess.PIPE, text=True,
-                             env={**os.environ, **environment(case)}, check=False)
-    equal(run.returncode, 1)
-    has(run.stderr, "cannot write the output: No space left on device")
-
-
 CASES = uroce_case.named_cases(globals())
 
 

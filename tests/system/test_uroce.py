@@ -331,6 +331,27 @@ def uroce__version_and_help__status_0(case: Case) -> None:
         has(run.stdout, "Usage: uroce")
 
 
+def with_output(case: Case, *words: object, output: str) -> tuple[int, str]:
+    """Runs `uroce` with an output that cannot be written. Returns its exit status and what it writes to stderr."""
+    run = case.call("-c", f'exec "$@" {output}', "sh", case.uroce, *words, uroce="/bin/sh", UROCE_DEVICES=LEFT)
+    return run.returncode, run.stderr
+
+
+def uroce__output_cannot_be_written__is_reported(case: Case) -> None:
+    capture = case.scratch / "a.pcap"
+    equal(case.call("sim", "--seed", "1", "--quiet", "--pcap", capture).returncode, 0)
+    for words in (["--help"], ["version"], ["devices"], ["devices", "--links"], ["devices", "--cards"], ["devices", "--card", "mana"],
+                  ["info"], ["info", "--json"], ["stat", "--json"], ["why", "0x9"], ["sim", "--parts"], ["sim", "--seed", "3"],
+                  ["dump", capture], ["dump", "--html", capture], ["judge", capture], ["run", "--help"], ["peer", "--help"]):
+        equal(with_output(case, *words, output=">/dev/full"),
+              (2, "uroce: cannot write the output: No space left on device\n"), str(words))
+    equal(with_output(case, "version", output=">&-"), (2, "uroce: cannot write the output: Bad file descriptor\n"))
+
+
+def uroce__no_output__needs_no_stdout(case: Case) -> None:
+    equal(with_output(case, "sim", "--seed", "1", "--quiet", output=">&-"), (0, ""))
+
+
 def uroce__unknown_word__usage(case: Case) -> None:
     run = case.call("devcies")
     equal((run.returncode, run.stdout), (2, ""))
