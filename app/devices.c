@@ -2,7 +2,6 @@
 /* devices.c - `uroce devices`: lists the configured devices, with GIDs, state and configuration
  * errors.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,14 +14,14 @@
 #include "io/common/link_options.h"
 #include "run.h"
 #include "stats/link_rate.h"
+#include "usage.h"
 
 #define QP_MAX     1048560u /* the default quotas of config/entry_keys.c */
 #define OBJECT_MAX 1048576u
 
-static void help(FILE *out)
+static void help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce devices [ --probe ]\n"
         "       uroce devices --links\n"
         "       uroce devices --cards\n"
@@ -196,37 +195,11 @@ static bool show(const struct uro_device_config *config, bool probe)
     return true;
 }
 
-int uro_app_devices(int argc, char **argv)
+/* Prints the configured devices. Returns the exit status. */
+static int show_all(bool probe)
 {
-    static const struct option options[] = {
-        { "probe", no_argument, NULL, 'p' }, { "links", no_argument, NULL, 'l' },
-        { "cards", no_argument, NULL, 'c' }, { "card", required_argument, NULL, 'C' },
-        { "help", no_argument, NULL, 'h' },  { NULL, 0, NULL, 0 }
-    };
-    bool probe = false, usable = true;
-    int option;
+    bool usable = true;
 
-    while ((option = getopt_long(argc, argv, "plcC:h", options, NULL)) != -1) {
-        if (option == 'h') {
-            help(stdout);
-            return 0;
-        }
-        if (option == 'l') {
-            show_links();
-            return 0;
-        }
-        if (option == 'c') {
-            show_cards();
-            return 0;
-        }
-        if (option == 'C')
-            return show_card(optarg);
-        if (option != 'p') {
-            help(stderr);
-            return 2;
-        }
-        probe = true;
-    }
     is_lone_default = uro_run_choose_default();
     if (is_lone_default)
         (void)printf("No device is configured. `uroce run` uses this default:\n");
@@ -234,4 +207,41 @@ int uro_app_devices(int argc, char **argv)
          config++)
         usable &= show(*config, probe);
     return usable ? 0 : 1;
+}
+
+int uro_app_devices(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "probe", no_argument, NULL, 'p' }, { "links", no_argument, NULL, 'l' },
+        { "cards", no_argument, NULL, 'c' }, { "card", required_argument, NULL, 'C' },
+        { "help", no_argument, NULL, 'h' },  { NULL, 0, NULL, 0 }
+    };
+    const char *card = NULL;
+    int option, chosen = 0;
+
+    while ((option = uro_usage_option(argc, argv, "plcC:h", options)) != -1) {
+        if (option == '?')
+            return URO_USAGE_STATUS;
+        if (option == 'h') {
+            help();
+            return 0;
+        }
+        if (chosen != 0 && chosen != option)
+            return uro_usage_error(argv[0],
+                                   "--probe, --links, --cards and --card exclude each other");
+        chosen = option;
+        if (option == 'C')
+            card = optarg;
+    }
+    if (!uro_usage_no_words(argc, argv))
+        return URO_USAGE_STATUS;
+    if (chosen == 'C')
+        return show_card(card);
+    if (chosen != 'l' && chosen != 'c')
+        return show_all(chosen == 'p');
+    if (chosen == 'l')
+        show_links();
+    else
+        show_cards();
+    return 0;
 }

@@ -8,15 +8,15 @@
 #include "app.h"
 #include "capture/capture.h"
 #include "dump_html.h"
+#include "usage.h"
 #include "wire/icrc.h"
 #include "wire/text.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
-static int help(FILE *out)
+static int help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce dump FILE\n"
         "       uroce dump --html FILE > PAGE.html\n"
         "\n"
@@ -31,7 +31,7 @@ static int help(FILE *out)
         "\n"
         "Exit status: 0 no frame has an error, 1 a frame has an error, 2 FILE cannot be read, or\n"
         "wrong option. With --html, frames with errors do not change the exit status.\n");
-    return out == stdout ? 0 : 2;
+    return 0;
 }
 
 struct totals {
@@ -135,20 +135,30 @@ static bool can_read_twice(const char *path)
 
 int uro_app_dump(int argc, char **argv)
 {
+    static const struct option options[] = { { "html", no_argument, NULL, 'H' },
+                                             { "help", no_argument, NULL, 'h' },
+                                             { NULL, 0, NULL, 0 } };
     char error[URO_PCAP_ERROR_MAX];
     struct uro_capture *capture = NULL;
+    bool html = false;
+    int option;
 
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return help(stdout);
-    if (argc >= 2 && strcmp(argv[1], "--html") == 0)
-        return argc == 3 && (argv[2][0] != '-' || argv[2][1] == '\0') ? uro_dump_html(argv[2])
-                                                                      : help(stderr);
-    if (argc != 2 || (argv[1][0] == '-' && argv[1][1] != '\0'))
-        return help(stderr);
+    while ((option = uro_usage_option(argc, argv, "h", options)) != -1) {
+        if (option == 'h')
+            return help();
+        if (option == '?')
+            return URO_USAGE_STATUS;
+        html = true;
+    }
+    const char *path = uro_usage_file(argc, argv);
+    if (path == NULL)
+        return URO_USAGE_STATUS;
+    if (html)
+        return uro_dump_html(path);
     /* A capture that is too large for memory is printed without its senders. */
-    if (can_read_twice(argv[1]))
-        capture = uro_capture_load(argv[1], NULL, NULL, error);
-    const int status = dump_file(argv[1], capture);
+    if (can_read_twice(path))
+        capture = uro_capture_load(path, NULL, NULL, error);
+    const int status = dump_file(path, capture);
     uro_capture_free(capture);
     return status;
 }

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE /* O_CLOEXEC */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "app.h"
 #include "io/udp/broker.h"
 #include "run.h"
+#include "usage.h"
 
 #define STATUS_USAGE 2
 #define GO_ON        (-1)
@@ -27,10 +27,9 @@ struct options {
     int idle_ms; /* longest time without members; -1: no limit */
 };
 
-static void help(FILE *out)
+static void help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce hub --address ADDRESS [ --idle SECONDS ] [ --background ]\n"
         "\n"
         "Lets up to %u processes of one user share an address of this machine over UDP.\n"
@@ -80,17 +79,15 @@ static int parse(int argc, char **argv, struct options *options)
     int option;
 
     *options = (struct options){ .idle_ms = -1 };
-    while ((option = getopt_long(argc, argv, "a:i:bh", known, NULL)) != -1) {
+    while ((option = uro_usage_option(argc, argv, "a:i:bh", known)) != -1) {
         char *end = NULL;
         long seconds = option == 'i' ? strtol(optarg, &end, 10) : 0;
         if (option == 'h') {
-            help(stdout);
+            help();
             return 0;
         }
-        if (option == '?') {
-            help(stderr);
+        if (option == '?')
             return STATUS_USAGE;
-        }
         const int status = option == 'a' ? parse_address(optarg, &options->address) : GO_ON;
         if (status != GO_ON)
             return status;
@@ -101,10 +98,11 @@ static int parse(int argc, char **argv, struct options *options)
         if (option == 'i')
             options->idle_ms = (int)seconds * 1000;
     }
-    if (options->has_address && optind == argc)
-        return GO_ON;
-    help(stderr);
-    return STATUS_USAGE;
+    if (!uro_usage_no_words(argc, argv))
+        return STATUS_USAGE;
+    return options->has_address ? GO_ON
+                                : uro_usage_error(argv[0], "no address is given; name it with "
+                                                           "--address ADDRESS");
 }
 
 /* Forks, and returns the result of fork(). The child runs the broker. The caller has prepared

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE /* O_CLOEXEC, O_NOFOLLOW */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,15 +17,15 @@
 #include "stats/directory.h"
 #include "stats/impair_page.h"
 #include "stats/reader.h"
+#include "usage.h"
 
 #define FILES_MAX     1024u
 #define APPLIED_TRIES 500u /* maximum number of naps until a process uses the new plan */
 #define NAP_NS        10000000L
 
-static void help(FILE *out)
+static void help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce impair [ --pid PID ] DEVICE [ show | off | PLAN | @FILE ]\n"
         "\n"
         "Shows or changes the faults of a device in the processes that run it. The device must\n"
@@ -218,16 +217,6 @@ static int show_or_change_all(const char *device, int pid, const char *text)
     return status;
 }
 
-/* Reads the number of a process. */
-static bool read_pid(const char *text, int *pid)
-{
-    char *end;
-    const long number = strtol(text, &end, 10);
-
-    *pid = (int)number;
-    return text[0] >= '1' && text[0] <= '9' && *end == '\0' && number <= INT32_MAX;
-}
-
 int uro_app_impair(int argc, char **argv)
 {
     static const struct option options[] = { { "pid", required_argument, NULL, 'p' },
@@ -236,23 +225,18 @@ int uro_app_impair(int argc, char **argv)
     static char text[URO_IMPAIR_TEXT_MAX];
     int option, pid = 0;
 
-    while ((option = getopt_long(argc, argv, "+p:h", options, NULL)) != -1) {
+    while ((option = uro_usage_option(argc, argv, "+p:h", options)) != -1) {
         if (option == 'h') {
-            help(stdout);
+            help();
             return 0;
         }
-        if (option != 'p' || !read_pid(optarg, &pid)) {
-            if (option == 'p')
-                (void)fprintf(stderr, "uroce impair: --pid must be the number of a process\n");
-            else
-                help(stderr);
-            return 2;
-        }
+        if (option != 'p' || !uro_usage_pid(argv[0], "--pid ", optarg, &pid))
+            return URO_USAGE_STATUS;
     }
-    if (argc - optind < 1 || argc - optind > 2) {
-        help(stderr);
-        return 2;
-    }
+    if (argc == optind)
+        return uro_usage_error(argv[0], "no DEVICE is given");
+    if (argc - optind > 2)
+        return uro_usage_error(argv[0], "\"%s\": only one plan can be given", argv[optind + 2]);
     const char *device = argv[optind], *word = argv[optind + 1];
     if (word == NULL || strcmp(word, "show") == 0)
         return show_or_change_all(device, pid, NULL);

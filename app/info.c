@@ -3,7 +3,6 @@
  * user and the default device, and checks the links. */
 #define _GNU_SOURCE /* uname, connect */
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +17,7 @@
 #include "info.h"
 #include "library.h"
 #include "run.h"
+#include "usage.h"
 
 #define FAR_ADDRESS                                                                                \
     "192.0.2.1" /* address for documentation (RFC 5737), which only the default route matches */
@@ -39,10 +39,9 @@ struct info {
     uint32_t check_count;
 };
 
-static int help(FILE *out)
+static int help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce info [ --check ] [ --json ]\n"
         "\n"
         "Prints the version, the kinds of links of this installation, what the kernel and the\n"
@@ -55,7 +54,7 @@ static int help(FILE *out)
         "\n"
         "Exit status: 0 everything works; 1 the default device or a link that should work does\n"
         "not work, or a library is missing; 2 wrong option.\n");
-    return out == stdout ? 0 : 2;
+    return 0;
 }
 
 /* ---- the default device ---------------------------------------------------------------------- */
@@ -283,16 +282,16 @@ int uro_app_info(int argc, char **argv)
     bool check = false, json = false;
     int option;
 
-    while ((option = getopt_long(argc, argv, "cjh", options, NULL)) != -1) {
+    while ((option = uro_usage_option(argc, argv, "cjh", options)) != -1) {
         if (option == 'h')
-            return help(stdout);
+            return help();
         if (option == '?')
-            return help(stderr);
+            return URO_USAGE_STATUS;
         check |= option == 'c';
         json |= option == 'j';
     }
-    if (optind < argc)
-        return help(stderr);
+    if (!uro_usage_no_words(argc, argv))
+        return URO_USAGE_STATUS;
     collect(&info);
     bool good = info.has_verbs && info.usable && info.driver_count > 0;
     if (check)

@@ -7,13 +7,13 @@
 
 #include "app.h"
 #include "capture/judge.h"
+#include "usage.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
-static int help(FILE *out)
+static int help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce judge [ --json ] FILE\n"
         "\n"
         "Follows the queue pairs of a capture between any endpoints, and prints a line for each\n"
@@ -26,7 +26,7 @@ static int help(FILE *out)
         "  -h, --help   print this help\n"
         "\n"
         "Exit status: 0 no rule is broken, 1 a rule is broken, 2 FILE cannot be read.\n");
-    return out == stdout ? 0 : 2;
+    return 0;
 }
 
 /* Writes an address and its VLAN. */
@@ -225,18 +225,19 @@ static int judge_file(const char *path, bool json)
 
 int uro_app_judge(int argc, char **argv)
 {
+    static const struct option options[] = { { "json", no_argument, NULL, 'j' },
+                                             { "help", no_argument, NULL, 'h' },
+                                             { NULL, 0, NULL, 0 } };
     bool json = false;
-    const char *path = NULL;
+    int option;
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return help(stdout);
-        if (strcmp(argv[i], "--json") == 0)
-            json = true;
-        else if ((argv[i][0] == '-' && argv[i][1] != '\0') || path != NULL)
-            return help(stderr);
-        else
-            path = argv[i];
+    while ((option = uro_usage_option(argc, argv, "h", options)) != -1) {
+        if (option == 'h')
+            return help();
+        if (option == '?')
+            return URO_USAGE_STATUS;
+        json = true;
     }
-    return path == NULL ? help(stderr) : judge_file(path, json);
+    const char *path = uro_usage_file(argc, argv);
+    return path == NULL ? URO_USAGE_STATUS : judge_file(path, json);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* main.c - `uroce SUBCOMMAND ...`. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,28 +46,54 @@ static void help(FILE *out)
         "The exit status is 2 if the output cannot be written.\n");
 }
 
+/* Refuses a word that the command does not take. Returns the exit status. */
+static int refuse_word(const char *word)
+{
+    (void)fprintf(stderr, "uroce: \"%s\": no more words can be given; see `uroce --help`\n", word);
+    return 2;
+}
+
+/* Runs a subcommand, whose name is argv[0]. Returns the exit status. */
 static int run(int argc, char **argv)
 {
-    const char *name = argc > 1 ? argv[1] : "";
-
-    if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0) {
+    if (strcmp(argv[0], "version") == 0 || strcmp(argv[0], "--version") == 0) {
+        if (argc > 1)
+            return refuse_word(argv[1]);
         (void)printf("uroce %s\n", URO_VERSION);
         return 0;
     }
-    if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-        help(stdout);
-        return 0;
-    }
     for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++)
-        if (strcmp(subcommands[i].name, name) == 0)
-            return subcommands[i].run(argc - 1, argv + 1);
-    if (name[0] != '\0')
-        (void)fprintf(stderr, "uroce: there is no command \"%s\"; see `uroce --help`\n", name);
-    help(stderr);
+        if (strcmp(subcommands[i].name, argv[0]) == 0)
+            return subcommands[i].run(argc, argv);
+    (void)fprintf(stderr, "uroce: there is no command \"%s\"; see `uroce --help`\n", argv[0]);
     return 2;
+}
+
+/* Prints the help of uroce, or of the subcommand in argv[1]. Returns the exit status. */
+static int run_help(int argc, char **argv)
+{
+    static char option[] = "--help";
+    char *words[] = { argc > 1 ? argv[1] : NULL, option, NULL };
+
+    if (argc > 2)
+        return refuse_word(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "version") != 0)
+        return run(2, words);
+    help(stdout);
+    return 0;
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
 int main(int argc, char **argv)
 {
-    return uro_output_end(run(argc, argv));
+    if (argc < 2) {
+        help(stderr);
+        return 2;
+    }
+    return uro_output_end(is_help(argv[1]) ? run_help(argc - 1, argv + 1)
+                                           : run(argc - 1, argv + 1));
 }

@@ -4,7 +4,6 @@
  */
 #define _GNU_SOURCE /* getopt_long, getrandom */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "host/host.h"
 #include "output.h"
 #include "peer_link.h"
+#include "usage.h"
 
 #define STATUS_HELD     0
 #define STATUS_DEVIATED 1
@@ -51,10 +51,9 @@ struct file {
     struct uro_script script;
 };
 
-static int help(FILE *out)
+static int help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce peer [ OPTIONS ] --peer ADDRESS SCRIPT...\n"
         "       uroce peer --check SCRIPT...\n"
         "\n"
@@ -75,7 +74,7 @@ static int help(FILE *out)
         "\n"
         "Exit status: 0 the endpoint met every script, 1 it deviated from one, 2 wrong option or\n"
         "wrong script, 77 the link did not come up or no host has the address.\n");
-    return out == stdout ? STATUS_HELD : STATUS_USAGE;
+    return STATUS_HELD;
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -151,11 +150,11 @@ static int parse(int argc, char **argv, struct settings *settings)
     };
     int option;
 
-    while ((option = getopt_long(argc, argv, "d:c:a:p:s:qh", options, NULL)) != -1) {
+    while ((option = uro_usage_option(argc, argv, "d:c:a:p:s:qh", options)) != -1) {
         if (option == 'h')
-            return help(stdout);
+            return help();
         if (option == '?')
-            return help(stderr);
+            return STATUS_USAGE;
         if (!take_option(settings, option, optarg)) {
             (void)fprintf(stderr, "uroce peer: %s\n",
                           option == 'p' ? "--port must be a number from 0 to 65535"
@@ -163,12 +162,10 @@ static int parse(int argc, char **argv, struct settings *settings)
             return STATUS_USAGE;
         }
     }
-    if (optind == argc || (settings->peer == NULL && !settings->check)) {
-        (void)fprintf(stderr, "uroce peer: %s\n",
-                      optind == argc ? "no script is given; name one or more SCRIPT files"
-                                     : "no endpoint is given; name it with --peer ADDRESS");
-        return help(stderr);
-    }
+    if (optind == argc)
+        return uro_usage_error(argv[0], "no script is given; name one or more SCRIPT files");
+    if (settings->peer == NULL && !settings->check)
+        return uro_usage_error(argv[0], "no endpoint is given; name it with --peer ADDRESS");
     return GO_ON;
 }
 

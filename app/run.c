@@ -8,7 +8,6 @@
  */
 #define _GNU_SOURCE /* asprintf, execvp */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,6 +20,7 @@
 #include "library.h"
 #include "run.h"
 #include "tree.h"
+#include "usage.h"
 
 #define LIBRARY           "libibverbs.so.1"
 #define PATHS             "liburoce-paths.so"
@@ -29,10 +29,9 @@
 #define STATUS_NO_FILE    127
 #define CHAOS_SECONDS_MAX 100000u
 
-static void help(FILE *out)
+static void help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce run [ OPTIONS ] [--] PROGRAM [ ARGUMENTS ]\n"
         "\n"
         "Runs PROGRAM, which uses verbs or rdma_cm, over uroce instead of an RDMA network card.\n"
@@ -218,9 +217,9 @@ static int parse(int argc, char **argv, struct settings *settings)
                                              { NULL, 0, NULL, 0 } };
     int option;
 
-    while ((option = getopt_long(argc, argv, "+d:c:qh", options, NULL)) != -1) {
+    while ((option = uro_usage_option(argc, argv, "+d:c:qh", options)) != -1) {
         if (option == 'h') {
-            help(stdout);
+            help();
             return 0;
         }
         if (option == 'd' && !add_device(&settings->devices, optarg))
@@ -233,10 +232,8 @@ static int parse(int argc, char **argv, struct settings *settings)
             settings->paths = false;
         if (option == 'q')
             settings->quiet = true;
-        if (option == '?') {
-            help(stderr);
+        if (option == '?')
             return STATUS_USAGE;
-        }
     }
     return GO_ON;
 }
@@ -246,11 +243,8 @@ int uro_app_run(int argc, char **argv)
     struct settings settings = { .paths = true };
     int status = parse(argc, argv, &settings);
 
-    if (status == GO_ON && optind == argc) {
-        (void)fprintf(stderr, "uroce run: no program is given; name the PROGRAM to run\n");
-        help(stderr);
-        status = STATUS_USAGE;
-    }
+    if (status == GO_ON && optind == argc)
+        status = uro_usage_error(argv[0], "no program is given; name the PROGRAM to run");
     if (status == GO_ON && settings.devices != NULL)
         (void)setenv("UROCE_DEVICES", settings.devices, 1);
     free(settings.devices);

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE /* realpath */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,14 +18,14 @@
 #include "app.h"
 #include "command.h"
 #include "io/impair/trace_file.h"
+#include "usage.h"
 
 #define RUNS_DEFAULT 1000u
 #define NUMBER_MAX   1000000u
 
-static void help(FILE *out)
+static void help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce shrink --trace FILE [ --output FILE ] [ --timeout SECONDS ] [ --runs N ]\n"
         "                    [ --repeat N ] [ --verbose ] [ -- ] COMMAND [ ARGUMENT... ]\n"
         "\n"
@@ -298,7 +297,7 @@ int uro_app_shrink(int argc, char **argv)
     const char *trace = NULL;
     int option;
 
-    while ((option = getopt_long(argc, argv, "+t:o:T:n:r:vh", options, NULL)) != -1) {
+    while ((option = uro_usage_option(argc, argv, "+t:o:T:n:r:vh", options)) != -1) {
         switch (option) {
         case 't':
             trace = optarg;
@@ -321,16 +320,16 @@ int uro_app_shrink(int argc, char **argv)
         case 'v':
             search.verbose = true;
             break;
+        case 'h':
+            help();
+            return 0;
         default:
-            help(option == 'h' ? stdout : stderr);
-            return option == 'h' ? 0 : 2;
+            return URO_USAGE_STATUS;
         }
     }
     search.command = argv + optind;
-    if (trace == NULL || search.command[0] == NULL) {
-        (void)fprintf(stderr, "uroce shrink: %s\n",
-                      trace == NULL ? "--trace FILE is missing" : "the command is missing");
-        return 2;
-    }
+    if (trace == NULL || search.command[0] == NULL)
+        return uro_usage_error(argv[0], trace == NULL ? "--trace FILE is missing"
+                                                      : "the command is missing");
     return run(&search, trace);
 }

@@ -3,7 +3,6 @@
  * seed. */
 #define _GNU_SOURCE /* getopt_long */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
@@ -14,6 +13,7 @@
 #include "app.h"
 #include "output.h"
 #include "sim/sim.h"
+#include "usage.h"
 
 #define KEPT (1 << 30) /* freed memory that malloc keeps for the next seed, bytes */
 
@@ -28,10 +28,9 @@ struct settings {
     bool quiet;
 };
 
-static int help(FILE *out)
+static int help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce sim --seed N [ OPTIONS ]\n"
         "       uroce sim --parts\n"
         "\n"
@@ -51,7 +50,7 @@ static int help(FILE *out)
         "  -h, --help        print this help\n"
         "\n"
         "Exit status: 0 every run passed, 1 a run failed, 2 wrong option.\n");
-    return out == stdout ? 0 : 2;
+    return 0;
 }
 
 static bool number(const char *text, uint64_t *value)
@@ -94,7 +93,7 @@ static int parse(int argc, char **argv, struct settings *settings)
     bool has_seed = false;
     int option;
 
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((option = uro_usage_option(argc, argv, "h", options)) != -1) {
         bool good = true;
         if (option == 's')
             good = has_seed = number(optarg, &settings->seed);
@@ -113,7 +112,7 @@ static int parse(int argc, char **argv, struct settings *settings)
         else if (option == 'q')
             settings->quiet = true;
         else
-            return help(option == 'h' ? stdout : stderr);
+            return option == 'h' ? help() : URO_USAGE_STATUS;
         if (!good) {
             (void)fprintf(stderr,
                           "uroce sim: \"%s\" is not a valid value of this option; see `uroce sim "
@@ -122,7 +121,9 @@ static int parse(int argc, char **argv, struct settings *settings)
             return 2;
         }
     }
-    return has_seed && optind == argc ? -1 : help(stderr);
+    if (!uro_usage_no_words(argc, argv))
+        return URO_USAGE_STATUS;
+    return has_seed ? -1 : uro_usage_error(argv[0], "no seed is given; name it with --seed N");
 }
 
 static void print_line(const char *line)

@@ -4,7 +4,6 @@
 #include "stat.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "app.h"
 #include "output.h"
+#include "usage.h"
 
 #define RATE_NS     250000000L /* time between the two surveys from which rates are computed, ns */
 #define WATCH_LEAST 0.1        /* shortest interval of --watch, s */
@@ -28,10 +28,9 @@ struct options {
     double watch;      /* interval of the output, seconds; 0: print once */
 };
 
-static int help(FILE *out)
+static int help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce stat [ OPTIONS ] [ DEVICE ]\n"
         "\n"
         "Shows the devices, processes and queue pairs that run over uroce now. Root sees the\n"
@@ -53,7 +52,7 @@ static int help(FILE *out)
         "  -h, --help            print this help\n"
         "\n"
         "Exit status: 0 shown, 1 nothing runs or something cannot be read, 2 wrong option.\n");
-    return out == stdout ? 0 : 2;
+    return 0;
 }
 
 /* ---- options ---------------------------------------------------------------------- */
@@ -72,18 +71,6 @@ static const struct option long_options[] = { { "pid", required_argument, NULL, 
                                               { "help", no_argument, NULL, 'h' },
                                               { NULL, 0, NULL, 0 } };
 
-static bool read_pid(const char *text, long *pid)
-{
-    char *end = NULL;
-
-    errno = 0;
-    *pid = strtol(text, &end, 10);
-    if (errno == 0 && end != text && *end == '\0' && *pid > 0)
-        return true;
-    (void)fprintf(stderr, "uroce stat: --pid %s: a positive number is expected\n", text);
-    return false;
-}
-
 static bool read_seconds(const char *text, double *seconds)
 {
     char *end = NULL;
@@ -100,7 +87,7 @@ static bool apply(struct options *options, int option, const char *argument)
 {
     switch (option) {
     case 'p':
-        return read_pid(argument, &options->filter.pid);
+        return uro_usage_pid("stat", "--pid ", argument, &options->filter.pid);
     case 'w':
         return read_seconds(argument, &options->watch);
     case 'c':
@@ -120,6 +107,10 @@ static bool apply(struct options *options, int option, const char *argument)
         return true;
     case 'j':
     case PROM:
+        if (options->format == (option == 'j' ? PROMETHEUS : JSON)) {
+            (void)uro_usage_error("stat", "--json and --prometheus exclude each other");
+            return false;
+        }
         options->format = option == 'j' ? JSON : PROMETHEUS;
         return true;
     default:
@@ -132,11 +123,11 @@ static int read_options(int argc, char **argv, struct options *options)
 {
     int option;
 
-    while ((option = getopt_long(argc, argv, "p:cjw::h", long_options, NULL)) != -1) {
+    while ((option = uro_usage_option(argc, argv, "p:cjw::h", long_options)) != -1) {
         if (option == 'h')
-            return help(stdout);
+            return help();
         if (option == '?')
-            return help(stderr);
+            return URO_USAGE_STATUS;
         if (!apply(options, option, optarg))
             return 2;
     }
@@ -185,7 +176,7 @@ static void print_nothing(const struct uro_stat_view *view)
 
     if (filter->pid != 0)
         (void)fprintf(stderr,
-                      "uroce stat: no process %ld%s%s runs over uroce; `uroce stat` lists all\n",
+                      "uroce stat: no process %d%s%s runs over uroce; `uroce stat` lists all\n",
                       filter->pid, filter->device != NULL ? " with device " : "",
                       filter->device != NULL ? filter->device : "");
     else if (filter->device != NULL)

@@ -11,7 +11,7 @@
 /* The devices and processes that are shown. */
 struct uro_stat_filter {
     const char *device; /* name of the device; NULL: all devices */
-    long pid;           /* process; 0: all processes */
+    int pid;            /* process; 0: all processes */
 };
 
 struct uro_stat_view {

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE /* localtime_r, sigaction */
 #include <curses.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -18,6 +17,7 @@
 
 #include "stat_view.h"
 #include "top.h"
+#include "usage.h"
 
 #define HISTORY       128u /* maximum samples of a device */
 #define DEVICES       32u  /* maximum number of devices with a history */
@@ -455,23 +455,22 @@ static bool wait_for_keys(struct top *top, double until)
 
 /* ---- the program ----------------------------------------------------------------------- */
 
-static int help(FILE *out)
+static int help(void)
 {
-    (void)fprintf(out,
-                  "Usage: uroce top [ OPTIONS ] [ DEVICE ]\n"
-                  "\n"
-                  "Shows the devices and queue pairs that run over uroce, live, with the bytes of "
-                  "each device\n"
-                  "over time. `uroce stat --help` explains the columns; the last line lists the "
-                  "keys.\n"
-                  "\n"
-                  "  DEVICE               only this device\n"
-                  "  -p, --pid PID        only this process\n"
-                  "  -d, --delay SECONDS  interval, 0.2 to 10; 1 by default\n"
-                  "  -h, --help           print this help\n"
-                  "\n"
-                  "Exit status: 0 ended by q or a signal, 1 no terminal, 2 wrong option.\n");
-    return out == stdout ? 0 : 2;
+    (void)printf("Usage: uroce top [ OPTIONS ] [ DEVICE ]\n"
+                 "\n"
+                 "Shows the devices and queue pairs that run over uroce, live, with the bytes of "
+                 "each device\n"
+                 "over time. `uroce stat --help` explains the columns; the last line lists the "
+                 "keys.\n"
+                 "\n"
+                 "  DEVICE               only this device\n"
+                 "  -p, --pid PID        only this process\n"
+                 "  -d, --delay SECONDS  interval, 0.2 to 10; 1 by default\n"
+                 "  -h, --help           print this help\n"
+                 "\n"
+                 "Exit status: 0 ended by q or a signal, 1 no terminal, 2 wrong option.\n");
+    return 0;
 }
 
 /* Reads a number from @least to @most. If it is wrong, prints a message and returns false. */
@@ -495,20 +494,17 @@ static int read_options(int argc, char **argv, struct top *top)
                                              { "delay", required_argument, NULL, 'd' },
                                              { "help", no_argument, NULL, 'h' },
                                              { NULL, 0, NULL, 0 } };
-    double number;
     int option;
 
-    while ((option = getopt_long(argc, argv, "p:d:h", options, NULL)) != -1) {
+    while ((option = uro_usage_option(argc, argv, "p:d:h", options)) != -1) {
         if (option == 'h')
-            return help(stdout);
+            return help();
         if (option == '?')
-            return help(stderr);
+            return URO_USAGE_STATUS;
         if (option == 'd' && !read_number("--delay", optarg, DELAY_LEAST, DELAY_MOST, &top->delay))
             return 2;
-        if (option == 'p' && !read_number("--pid", optarg, 1, INT32_MAX, &number))
+        if (option == 'p' && !uro_usage_pid(argv[0], "--pid ", optarg, &top->view.filter.pid))
             return 2;
-        if (option == 'p')
-            top->view.filter.pid = (long)number;
     }
     if (optind < argc)
         top->view.filter.device = argv[optind++];

@@ -3,7 +3,6 @@
  * user, and explains a vendor_err.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +14,15 @@
 #include "core/cq.h"
 #include "stats/failure_text.h"
 #include "stats/reader.h"
+#include "usage.h"
 
 #define ITEMS_MAX   1024u /* maximum failures and refusals of all processes that are kept */
 #define OTHERS_MAX  1024u /* maximum number of processes whose counters are compared */
 #define SHORT_ITEMS 10u   /* items that are shown without an argument */
 
-static void help(FILE *out)
+static void help(void)
 {
-    (void)fprintf(
-        out,
+    (void)printf(
         "Usage: uroce why [ --user UID ] [ PID | DEVICE ]\n"
         "       uroce why 0xNN\n"
         "\n"
@@ -377,16 +376,14 @@ static int report_nothing(const struct search *search)
     return 1;
 }
 
-static int search_and_print(uid_t uid, const char *what)
+static int search_and_print(uid_t uid, int pid, const char *device)
 {
-    struct search search = { .items = calloc(ITEMS_MAX, sizeof *search.items),
+    struct search search = { .pid = pid,
+                             .device = device,
+                             .items = calloc(ITEMS_MAX, sizeof *search.items),
                              .others = calloc(OTHERS_MAX, sizeof *search.others) };
     int status = 0;
 
-    if (what != NULL && what[strspn(what, "0123456789")] == '\0')
-        search.pid = (int)strtoul(what, NULL, 10);
-    else
-        search.device = what;
     if (search.items == NULL || search.others == NULL) {
         (void)fprintf(stderr, "uroce why: out of memory\n");
         status = 1;
@@ -421,28 +418,29 @@ int uro_app_why(int argc, char **argv)
                                              { "help", no_argument, NULL, 'h' },
                                              { NULL, 0, NULL, 0 } };
     uid_t uid = geteuid();
-    int option;
+    int option, pid;
 
-    while ((option = getopt_long(argc, argv, "u:h", options, NULL)) != -1) {
+    while ((option = uro_usage_option(argc, argv, "u:h", options)) != -1) {
         if (option == 'h') {
-            help(stdout);
+            help();
             return 0;
         }
-        if (option != 'u' || !read_uid(optarg, &uid)) {
-            if (option == 'u')
-                (void)fprintf(stderr, "uroce why: --user must be the number of a user, as `id -u` "
-                                      "prints it\n");
-            else
-                help(stderr);
-            return 2;
+        if (option == '?')
+            return URO_USAGE_STATUS;
+        if (!read_uid(optarg, &uid)) {
+            (void)fprintf(stderr, "uroce why: --user must be the number of a user, as `id -u` "
+                                  "prints it\n");
+            return URO_USAGE_STATUS;
         }
     }
     const char *what = argv[optind];
-    if (what != NULL && argv[optind + 1] != NULL) {
-        help(stderr);
-        return 2;
-    }
+    if (what != NULL && argv[optind + 1] != NULL)
+        return uro_usage_error(argv[0], "\"%s\": only one process or device can be named",
+                               argv[optind + 1]);
     if (what != NULL && what[0] == '0' && what[1] == 'x')
         return explain(what);
-    return search_and_print(uid, what);
+    if (what != NULL && what[strspn(what, "0123456789")] == '\0')
+        return uro_usage_pid(argv[0], "", what, &pid) ? search_and_print(uid, pid, NULL)
+                                                      : URO_USAGE_STATUS;
+    return search_and_print(uid, 0, what);
 }

@@ -344,14 +344,6 @@ def judge__changed_bytes__no_crash(case: Case) -> None:
             assert case.call("dump", "--html", path).returncode in (0, 2)
 
 
-def judge__usage__is_like_that_of_other_subcommands(case: Case) -> None:
-    equal(case.call("judge", "--help").returncode, 0)
-    for wrong in ((), ("--wrong", "x"), ("a", "b")):
-        run = case.call("judge", *wrong)
-        equal(run.returncode, 2)
-        has(run.stderr, "Usage: uroce judge")
-
-
 def dump__device_sends_to_itself__names_the_sending_qp(case: Case) -> None:
     header, frames = read_frames(FIXTURES / "rxe61_psn_nak.pcap")
     own = []

@@ -74,10 +74,10 @@ def info__no_interface_is_up__default_is_not_usable(case: Case) -> None:
     has(run.stdout, "  not usable: no interface of this network namespace is up; try `ip link set lo up`")
 
 
-def info__wrong_option__usage(case: Case) -> None:
+def info__extra_word__error_has_the_word(case: Case) -> None:
     run = case.call("info", "more")
     equal((run.returncode, run.stdout), (2, ""))
-    has(run.stderr, "Usage: uroce info")
+    has(run.stderr, '"more": only options')
 
 
 # ---- the check --------------------------------------------------------------------------------------------------------------

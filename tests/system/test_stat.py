@@ -211,10 +211,11 @@ def stat__device_with_three_engines__is_one_process(case: Case) -> None:
 # ---- bad input ----------------------------------------------------------------
 
 def options__that_do_not_fit__error_has_the_option(case: Case) -> None:
-    for words, wanted in ((("-p", "x"), "a positive number"), (("-p", "-3"), "a positive number"),
+    for words, wanted in ((("-p", "x"), "--pid x is not the number of a process"), (("-p", "-3"), "--pid -3 is not"),
                           (("--watch=0",), "0.1 to 86400"), (("--watch", "1e9"), "0.1 to 86400"),
                           (("--watch=nan",), "0.1 to 86400"), (("a", "b"), "only one device"),
-                          (("--watch", "--prometheus"), "--watch"), (("--nonsense",), "Usage")):
+                          (("--watch", "--prometheus"), "--watch"), (("-p", "4294967297"), "--pid 4294967297 is not"),
+                          (("--prometheus", "--json"), "exclude each other"), (("--nonsense",), "the option --nonsense does not exist")):
         run = stat(case, *words)
         equal((run.returncode, run.stdout), (2, ""), str(words))
         has(run.stderr, wanted)

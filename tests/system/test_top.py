@@ -161,8 +161,8 @@ def top__no_terminal_or_unknown_type__is_reported(case: Case) -> None:
 
 
 def top__options_that_do_not_fit__error_has_the_option(case: Case) -> None:
-    for words, wanted in ((("-d", "0"), "0.2 to 10"), (("-d", "x"), "0.2 to 10"), (("-p", "0"), "1 to"),
-                          (("a", "b"), "only one device"), (("--nonsense",), "Usage")):
+    for words, wanted in ((("-d", "0"), "0.2 to 10"), (("-d", "x"), "0.2 to 10"), (("-p", "0"), "--pid 0 is not the number of a process"), (("-p", "1.5"), "--pid 1.5 is not"),
+                          (("a", "b"), "only one device"), (("--nonsense",), "the option --nonsense does not exist")):
         run = case.call("top", *words, **test_stat.environment(case))
         equal((run.returncode, run.stdout), (2, ""), str(words))
         has(run.stderr, wanted)

@@ -125,7 +125,7 @@ def run__file_not_executable__status_126(case: Case) -> None:
 def run__no_program__usage(case: Case) -> None:
     run = case.call("run", "-d", LEFT)
     equal(run.returncode, 2)
-    has(run.stderr, "no program is given", "Usage: uroce run")
+    equal(run.stderr, "uroce run: no program is given; name the PROGRAM to run; see `uroce run --help`\n")
 
 
 def run__libraries_missing__error_has_the_reason(case: Case) -> None:
@@ -352,10 +352,38 @@ def uroce__no_output__needs_no_stdout(case: Case) -> None:
     equal(with_output(case, "sim", "--seed", "1", "--quiet", output=">&-"), (0, ""))
 
 
-def uroce__unknown_word__usage(case: Case) -> None:
+def uroce__wrong_command_line__one_line_says_what_is_wrong(case: Case) -> None:
+    for words, wanted in (
+            ("run --divice x true", "the option --divice does not exist"), ("run -x true", "the option -x does not exist"),
+            ("run -q --device", "the option --device needs a value"), ("run -d", "the option -d needs a value"),
+            ("run --quiet=3 true", "the option --quiet has no value"), ("run --c x true", "the option --c is the beginning of several"),
+            ("dump --htlm f", "the option --htlm does not exist"), ("dump", "no FILE is given"), ("dump a b", '"b": only one FILE'),
+            ("dump --html", "no FILE is given"), ("judge --foo", "the option --foo"), ("judge", "no FILE"), ("judge a b", '"b": only one'),
+            ("info foo", '"foo": only options can be given'), ("sim --seed 1 foo", '"foo": only options'), ("sim", "no seed is given"),
+            ("hub foo", '"foo": only options'), ("hub", "no address is given"), ("why a b", '"b": only one process or device'),
+            ("impair", "no DEVICE is given"), ("impair d a b", '"b": only one plan'), ("impair -p 0 d", "--pid 0 is not the number"),
+            ("devices blah", '"blah": only options'), ("devices --links --cards", "exclude each other"), ("devices --card", "needs a value"),
+            ("devices --probe --card mana", "exclude each other"), ("stat --prometheus --json", "exclude each other"),
+            ("shrink -t x", "the command is missing"), ("shrink --foo", "the option --foo"), ("peer", "no script is given"),
+            ("peer script", "no endpoint is given"), ("peer --foo", "the option --foo"), ("stat -p 4294967297", "--pid 4294967297 is not"),
+            ("version blah", '"blah": no more words'), ("help run blah", '"blah": no more words')):
+        run = case.call(*words.split())
+        equal((run.returncode, run.stdout, run.stderr.count("\n")), (2, "", 1), words + "\n" + run.stderr)
+        command = words.split()[0]
+        plain = command in ("version", "help")
+        has(run.stderr, "uroce: " if plain else f"uroce {command}: ", wanted, f"see `uroce {'' if plain else command + ' '}--help`\n")
+
+
+def uroce__help_and_a_command__help_of_the_command(case: Case) -> None:
+    for command in ("run", "stat", "dump"):
+        equal(case.call("help", command).stdout, case.call(command, "--help").stdout)
+    has(case.call("help", "foo").stderr, 'no command "foo"')
+
+
+def uroce__unknown_word__error_has_the_word(case: Case) -> None:
     run = case.call("devcies")
     equal((run.returncode, run.stdout), (2, ""))
-    has(run.stderr, 'no command "devcies"')
+    equal(run.stderr, 'uroce: there is no command "devcies"; see `uroce --help`\n')
 
 
 def uroce__program_and_its_library__need_only_the_c_library_and_inih(case: Case) -> None:

@@ -206,8 +206,11 @@ def why__vendor_err__is_explained(case: Case) -> None:
 def why__wrong_options__are_refused(case: Case) -> None:
     why = Why(case)
     has(why.why("--user", "me", code=2), "--user must be the number of a user")
-    has(why.why("1", "2", code=2), "Usage: uroce why")
-    has(why.why("--what", code=2), "Usage: uroce why")
+    has(why.why("1", "2", code=2), '"2": only one process or device can be named')
+    for number in ("999999999999", "4294967297", "99999999999999999999", "0"):
+        equal(why.why(number, code=2),
+              f"uroce why: {number} is not the number of a process, which is from 1 to 2147483647; see `uroce why --help`\n")
+    has(why.why("--what", code=2), "the option --what does not exist")
     has(why.why("--help"), "Usage: uroce why")
 
 
