@@ -11,11 +11,13 @@
 #include <string.h>
 
 #include "app.h"
+#include "io/pcap/pcap_write.h"
 #include "output.h"
 #include "sim/sim.h"
 #include "usage.h"
 
-#define KEPT (1 << 30) /* freed memory that malloc keeps for the next seed, bytes */
+#define KEPT     (1 << 30) /* freed memory that malloc keeps for the next seed, bytes */
+#define LESS_MAX 31u
 
 struct settings {
     uint64_t seed;
@@ -49,7 +51,7 @@ static int help(void)
         "  --parts           print the names of all parts\n"
         "  -h, --help        print this help\n"
         "\n"
-        "Exit status: 0 every run passed, 1 a run failed, 2 wrong option.\n");
+        "Exit status: 0 every run passed, 1 a run failed, 2 wrong option or no capture file.\n");
     return 0;
 }
 
@@ -62,15 +64,46 @@ static bool number(const char *text, uint64_t *value)
     return errno == 0 && end != text && *end == '\0' && text[0] != '-';
 }
 
-static bool part_list(const char *text, uint32_t *parts)
+/* Reads the value of an option, a number from @least to @most. Returns false after a message. */
+static bool take_number(const char *option, const char *text, uint64_t least, uint64_t most,
+                        uint64_t *value)
+{
+    if (number(text, value) && *value >= least && *value <= most)
+        return true;
+    (void)uro_usage_error("sim", "%s %s: must be a number from %" PRIu64 " to %" PRIu64, option,
+                          text, least, most);
+    return false;
+}
+
+/* Reads the parts of --without. Returns false after a message. */
+static bool take_parts(const char *text, uint32_t *parts)
 {
     while (*text != '\0') {
         size_t length = strcspn(text, ",");
-        if (!sim_part(text, length, parts))
+        if (!sim_part(text, length, parts)) {
+            (void)uro_usage_error("sim",
+                                  "--without %.*s: no part has this name; `uroce sim --parts` "
+                                  "lists the names",
+                                  (int)length, text);
             return false;
+        }
         text += length + (text[length] == ',');
     }
     return true;
+}
+
+/* Creates the file of --pcap before anything runs. Returns false after a message. */
+static bool can_write(const char *path)
+{
+    struct uro_pcap_write *writer;
+    const int error = uro_pcap_write_open(path, "sim", 0, &writer);
+
+    if (error == 0)
+        uro_pcap_write_close(writer);
+    else
+        (void)fprintf(stderr, "uroce sim: --pcap %s: the file cannot be written: %s\n", path,
+                      error == -EINVAL ? "not a regular file" : strerror(-error));
+    return error == 0;
 }
 
 static int print_parts(void)
@@ -96,13 +129,13 @@ static int parse(int argc, char **argv, struct settings *settings)
     while ((option = uro_usage_option(argc, argv, "h", options)) != -1) {
         bool good = true;
         if (option == 's')
-            good = has_seed = number(optarg, &settings->seed);
+            good = has_seed = take_number("--seed", optarg, 0, UINT64_MAX, &settings->seed);
         else if (option == 'n')
-            good = number(optarg, &settings->count);
+            good = take_number("--count", optarg, 1, UINT64_MAX, &settings->count);
         else if (option == 'l')
-            good = number(optarg, &settings->less) && settings->less < 32;
+            good = take_number("--less", optarg, 0, LESS_MAX, &settings->less);
         else if (option == 'w')
-            good = part_list(settings->without_text = optarg, &settings->without);
+            good = take_parts(settings->without_text = optarg, &settings->without);
         else if (option == 'P')
             return print_parts();
         else if (option == 'p')
@@ -113,17 +146,14 @@ static int parse(int argc, char **argv, struct settings *settings)
             settings->quiet = true;
         else
             return option == 'h' ? help() : URO_USAGE_STATUS;
-        if (!good) {
-            (void)fprintf(stderr,
-                          "uroce sim: \"%s\" is not a valid value of this option; see `uroce sim "
-                          "--help`\n",
-                          optarg);
-            return 2;
-        }
+        if (!good)
+            return URO_USAGE_STATUS;
     }
     if (!uro_usage_no_words(argc, argv))
         return URO_USAGE_STATUS;
-    return has_seed ? -1 : uro_usage_error(argv[0], "no seed is given; name it with --seed N");
+    if (!has_seed)
+        return uro_usage_error(argv[0], "no seed is given; name it with --seed N");
+    return settings->pcap == NULL || can_write(settings->pcap) ? -1 : URO_USAGE_STATUS;
 }
 
 static void print_line(const char *line)

@@ -374,6 +374,17 @@ def uroce__wrong_command_line__one_line_says_what_is_wrong(case: Case) -> None:
         has(run.stderr, "uroce: " if plain else f"uroce {command}: ", wanted, f"see `uroce {'' if plain else command + ' '}--help`\n")
 
 
+def sim__value_that_does_not_fit__error_has_option_and_values(case: Case) -> None:
+    for words, wanted in (("--without lose,foo", "--without foo: no part has this name; `uroce sim --parts` lists the names"),
+                          ("--count 0", "--count 0: must be a number from 1 to"), ("--count x", "--count x: must be"),
+                          ("--less 32", "--less 32: must be a number from 0 to 31"), ("--seed -1", "--seed -1: must be a number from 0"),
+                          ("--pcap /nope/x", "--pcap /nope/x: the file cannot be written: No such file or directory"),
+                          ("--pcap /dev/null", "--pcap /dev/null: the file cannot be written: not a regular file")):
+        run = case.call("sim", "--seed", "1", *words.split())
+        equal((run.returncode, run.stdout, run.stderr.count("\n")), (2, "", 1), words + "\n" + run.stderr)
+        has(run.stderr, f"uroce sim: {wanted}")
+
+
 def uroce__help_and_a_command__help_of_the_command(case: Case) -> None:
     for command in ("run", "stat", "dump"):
         equal(case.call("help", command).stdout, case.call(command, "--help").stdout)
