@@ -169,27 +169,6 @@ static void nap(double seconds)
         ;
 }
 
-/* Prints the reason why the output is empty. */
-static void print_nothing(const struct uro_stat_view *view)
-{
-    const struct uro_stat_filter *filter = &view->filter;
-
-    if (filter->pid != 0)
-        (void)fprintf(stderr,
-                      "uroce stat: no process %d%s%s runs over uroce; `uroce stat` lists all\n",
-                      filter->pid, filter->device != NULL ? " with device " : "",
-                      filter->device != NULL ? filter->device : "");
-    else if (filter->device != NULL)
-        (void)fprintf(stderr,
-                      "uroce stat: no process has used the device %s; `uroce stat` lists all\n",
-                      filter->device);
-    else
-        (void)fprintf(stderr,
-                      "uroce stat: no program of %s runs over uroce; start one with `uroce run "
-                      "PROGRAM`\n",
-                      geteuid() == 0 ? "any user" : "this user");
-}
-
 /* Prints on stderr which data the view lacks. Returns whether the view is complete. */
 static bool print_problems(const struct uro_stat_view *view)
 {
@@ -223,6 +202,7 @@ static int show(const struct options *options)
 {
     struct uro_stat_view view = { .filter = options->filter };
     struct uro_stat_device device = { 0 };
+    char text[URO_STAT_REASON_MAX];
 
     uro_stat_take(&view, true);
     if (options->format != PROMETHEUS && view.now.count > 0) {
@@ -231,7 +211,7 @@ static int show(const struct options *options)
     }
     bool good = uro_stat_next_device(&view, &device);
     if (!good && options->format == TEXT)
-        print_nothing(&view);
+        (void)fprintf(stderr, "uroce stat: %s\n", uro_stat_nothing(&view.filter, text));
     else
         good = true; /* JSON and Prometheus print an empty document */
     if (good && options->watch > 0 && options->format == TEXT && isatty(STDOUT_FILENO))

@@ -401,3 +401,21 @@ const char *uro_stat_survey_problem(const struct uro_survey *survey,
                        strerror(-survey->error));
     return text;
 }
+
+const char *uro_stat_nothing(const struct uro_stat_filter *filter,
+                             char text[static URO_STAT_REASON_MAX])
+{
+    if (filter->pid != 0)
+        (void)snprintf(text, URO_STAT_REASON_MAX,
+                       "no process %d%s%s runs over uroce; `uroce stat` lists all", filter->pid,
+                       filter->device != NULL ? " with device " : "",
+                       filter->device != NULL ? filter->device : "");
+    else if (filter->device != NULL)
+        (void)snprintf(text, URO_STAT_REASON_MAX,
+                       "no process has used the device %s; `uroce stat` lists all", filter->device);
+    else
+        (void)snprintf(text, URO_STAT_REASON_MAX,
+                       "no program of %s runs over uroce; start one with `uroce run PROGRAM`",
+                       geteuid() == 0 ? "any user" : "this user");
+    return text;
+}

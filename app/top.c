@@ -336,6 +336,7 @@ static void draw_row(const struct row *row, int line)
  * nothing is missing. */
 static bool write_problem(const struct top *top, char text[static URO_STAT_REASON_MAX])
 {
+    struct uro_stat_device device = { 0 };
     uint32_t unreadable = 0;
 
     for (uint32_t i = 0; i < top->view.now.count; i++)
@@ -346,11 +347,12 @@ static bool write_problem(const struct top *top, char text[static URO_STAT_REASO
         (void)snprintf(text, URO_STAT_REASON_MAX,
                        "%" PRIu32 " state files cannot be read; `uroce stat` prints the reason",
                        unreadable);
-    else if (top->process_count == 0)
-        (void)snprintf(text, URO_STAT_REASON_MAX,
-                       "nothing runs over uroce now; start a program with `uroce run`");
-    else
+    else if (top->process_count > 0)
         return false;
+    else if (top->view.filter.device != NULL && uro_stat_next_device(&top->view, &device))
+        (void)snprintf(text, URO_STAT_REASON_MAX, "no process uses the device now");
+    else
+        (void)uro_stat_nothing(&top->view.filter, text);
     return true;
 }
 

@@ -96,10 +96,19 @@ def expect_restored(terminal: Terminal) -> None:
 
 def top__nothing_runs__prints_it_and_q_ends_the_program(case: Case) -> None:
     with top(case) as terminal:
-        terminal.wait("nothing runs over uroce now", "^DEVICE", "^PID")
+        terminal.wait("no program of (any|this) user runs over uroce; start one with `uroce run PROGRAM`", "^DEVICE", "^PID")
         terminal.press("q")
         equal(terminal.end(), 0)
         expect_restored(terminal)
+
+
+def top__filter_that_nothing_passes__is_named(case: Case) -> None:
+    with test_stat.bandwidth(case):
+        for words, wanted in ((("nodev",), "no process has used the device nodev; `uroce stat` lists all"),
+                              (("--pid", "1"), "no process 1 runs over uroce; `uroce stat` lists all"),
+                              (("--pid", "1", "u0"), "no process 1 with device u0 runs over uroce")):
+            with top(case, *words) as terminal:
+                terminal.wait(wanted)
 
 
 def top__signals__restore_the_terminal(case: Case) -> None:
