@@ -33,6 +33,14 @@ class Help(unittest.TestCase):
                 self.assertIn("+ ", run.stderr)
                 self.assertNotIn("setup-packages", run.stderr)
 
+    def test_wrong_word_is_reported_once_before_any_work(self) -> None:
+        for command in ("demo", "setup-packages"):
+            run = subprocess.run([TOOLS / command, "--no-such-option"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                 timeout=60)
+            with self.subTest(command=command):
+                self.assertEqual((run.returncode, run.stdout), (2, ""))
+                self.assertEqual(run.stderr.count("--no-such-option"), 1, run.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

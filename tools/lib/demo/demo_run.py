@@ -64,7 +64,10 @@ def main() -> int:
     parser.add_argument("uroce", type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--link", choices=KINDS, default="memif" if os.geteuid() == 0 else "udp",
                         help="memif: shared memory, the default for root; udp: the kernel's network, the default for others")
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # only read the options
     options = parser.parse_args()
+    if options.check:
+        return 0
     uroce = options.uroce.resolve()
     for program in PROGRAMS:
         with KINDS[options.link](uroce) as pair:
