@@ -35,7 +35,8 @@ static void help(void)
         "  -C, --card NAME  instead print the file of a built-in card, to make another card of it\n"
         "  -h, --help    print this help\n"
         "\n"
-        "Exit status: 0 every device can be used, 1 a device cannot be used, 2 wrong option.\n");
+        "Exit status: 0 every device can be used, 1 a device cannot be used or none is named,\n"
+        "2 wrong option.\n");
 }
 
 static void show_driver(const struct uro_port_driver *driver)
@@ -203,6 +204,8 @@ static int show_all(bool probe)
     is_lone_default = uro_run_choose_default();
     if (is_lone_default)
         (void)printf("No device is configured. `uroce run` uses this default:\n");
+    if (uro_run_warn_no_device("devices"))
+        return 1;
     for (const struct uro_device_config *const *config = uro_host_config(); *config != NULL;
          config++)
         usable &= show(*config, probe);

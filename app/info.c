@@ -116,7 +116,7 @@ static void describe_default(struct info *info)
 static void describe_configured(struct info *info)
 {
     const struct uro_device_config *const *list = uro_host_config();
-    const char *source = getenv("UROCE_DEVICES") != NULL ? "UROCE_DEVICES" : "UROCE_CONFIG";
+    const char *source = uro_run_source();
     uint32_t count = 0;
 
     for (info->usable = true; list[count] != NULL; count++)

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "app.h"
+#include "device_options.h"
 #include "host/host.h"
 #include "output.h"
 #include "peer_link.h"
@@ -35,6 +36,7 @@ struct set {
 };
 
 struct settings {
+    struct uro_device_options devices;
     const char *peer;
     const char *pcap;
     uint16_t port;
@@ -108,9 +110,10 @@ static bool take_option(struct settings *settings, int option, const char *argum
 
     switch (option) {
     case 'd':
-        return setenv("UROCE_DEVICES", argument, 1) == 0;
+        return uro_device_options_add(&settings->devices, argument);
     case 'c':
-        return unsetenv("UROCE_DEVICES") == 0 && setenv("UROCE_CONFIG", argument, 1) == 0;
+        settings->devices.config = argument;
+        return true;
     case 'a':
         settings->peer = argument;
         return true;
@@ -156,9 +159,10 @@ static int parse(int argc, char **argv, struct settings *settings)
         if (option == '?')
             return STATUS_USAGE;
         if (!take_option(settings, option, optarg)) {
-            (void)fprintf(stderr, "uroce peer: %s\n",
-                          option == 'p' ? "--port must be a number from 0 to 65535"
-                                        : "--set must be NAME=NUMBER, at most 32 times");
+            if (option != 'd')
+                (void)fprintf(stderr, "uroce peer: %s\n",
+                              option == 'p' ? "--port must be a number from 0 to 65535"
+                                            : "--set must be NAME=NUMBER, at most 32 times");
             return STATUS_USAGE;
         }
     }
@@ -166,7 +170,7 @@ static int parse(int argc, char **argv, struct settings *settings)
         return uro_usage_error(argv[0], "no script is given; name one or more SCRIPT files");
     if (settings->peer == NULL && !settings->check)
         return uro_usage_error(argv[0], "no endpoint is given; name it with --peer ADDRESS");
-    return GO_ON;
+    return uro_device_options_apply(&settings->devices) ? GO_ON : STATUS_USAGE;
 }
 
 /* ---- scripts --------------------------------------------------------------------------------- */
@@ -229,13 +233,15 @@ static bool load_all(struct settings *settings, struct file *files, uint32_t cou
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
-static const struct uro_device_config *first_device(void)
+static const struct uro_device_config *first_device(const struct settings *settings)
 {
     const struct uro_device_config *config = *uro_host_config();
 
-    if (config == NULL)
+    if (config == NULL && getenv("UROCE_DEVICES") == NULL && getenv("UROCE_CONFIG") == NULL)
         (void)fprintf(stderr, "uroce peer: no device is configured; describe one with --device "
                               "(docs/CONFIGURATION.md)\n");
+    else if (!uro_device_options_check(&settings->devices) || config == NULL)
+        return NULL;
     else if (config->problem[0] != '\0')
         (void)fprintf(stderr, "uroce peer: %s\n", config->problem);
     else
@@ -353,7 +359,7 @@ static int play_all(struct uro_peer_link *link, struct settings *settings, const
 static int play_on(struct settings *settings, const struct file *files, uint32_t count)
 {
     static struct uro_peer_link link;
-    const struct uro_device_config *device = first_device();
+    const struct uro_device_config *device = first_device(settings);
     struct uro_play_config config = { 0 };
     char error[URO_PORT_ERROR_MAX] = "";
 
@@ -391,11 +397,13 @@ static int play_on(struct settings *settings, const struct file *files, uint32_t
 
 int uro_app_peer(int argc, char **argv)
 {
-    struct settings settings = { .port = PORT_DEFAULT };
+    struct settings settings = { .devices = { .command = "peer" }, .port = PORT_DEFAULT };
     int status = parse(argc, argv, &settings);
 
-    if (status != GO_ON)
+    if (status != GO_ON) {
+        free(settings.devices.devices);
         return status;
+    }
     const uint32_t count = (uint32_t)(argc - optind);
     struct file *files = calloc(count, sizeof *files);
     if (files == NULL)
@@ -409,5 +417,6 @@ int uro_app_peer(int argc, char **argv)
     for (uint32_t i = 0; i < count; i++)
         free(files[i].text);
     free(files);
+    free(settings.devices.devices);
     return status;
 }

@@ -8,7 +8,6 @@
  */
 #define _GNU_SOURCE /* asprintf, execvp */
 #include <errno.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 
 #include "app.h"
 #include "chaos.h"
+#include "device_options.h"
 #include "library.h"
 #include "run.h"
 #include "tree.h"
@@ -93,43 +93,11 @@ static void prepend(const char *name, const char *value, char separator)
 }
 
 struct settings {
-    char *devices; /* arguments of --device, or NULL */
+    struct uro_device_options devices;
     bool paths, quiet;
     bool chaos;
     unsigned chaos_timeout_s; /* time limit of each run, seconds; 0: chosen after the first run */
 };
-
-static bool add_device(char **devices, const char *spec)
-{
-    char *more = NULL;
-
-    if (asprintf(&more, "%s%s%s", *devices != NULL ? *devices : "", *devices != NULL ? " " : "",
-                 spec) < 0)
-        return false;
-    free(*devices);
-    *devices = more;
-    return true;
-}
-
-/* Sets UROCE_CONFIG to the absolute path, because the program may change its directory. A symbolic
- * link as the last component is not resolved: the reader of the file refuses it. */
-static bool use_config(const char *file)
-{
-    char directory[PATH_MAX], path[2 * PATH_MAX];
-    const char *slash = strrchr(file, '/');
-    const char *last = slash == NULL ? file : slash + 1;
-
-    (void)snprintf(path, sizeof path, "%.*s", slash == NULL ? 1 : (int)(last - file),
-                   slash == NULL ? "." : file);
-    if (access(file, R_OK) != 0 || realpath(path, directory) == NULL) {
-        (void)fprintf(stderr, "uroce run: --config %s: %s\n", file, strerror(errno));
-        return false;
-    }
-    (void)snprintf(path, sizeof path, "%s/%s", directory, last);
-    (void)setenv("UROCE_CONFIG", path, 1);
-    (void)unsetenv("UROCE_DEVICES");
-    return true;
-}
 
 static void load_verbs(const struct uro_library *library)
 {
@@ -169,7 +137,7 @@ static int execute(char **argv, const struct settings *settings)
     (void)unsetenv("UROCE_TREE"); /* set by an outer `uroce run` */
     if (!find_library(&verbs))    /* before the devices, whose plug-ins are next to this library */
         return STATUS_NO_EXEC;
-    if (!uro_run_default_device(settings->quiet))
+    if (!uro_run_default_device(settings->quiet) || !uro_device_options_check(&settings->devices))
         return STATUS_USAGE;
     uro_run_brokers();
     load_verbs(&verbs);
@@ -222,10 +190,10 @@ static int parse(int argc, char **argv, struct settings *settings)
             help();
             return 0;
         }
-        if (option == 'd' && !add_device(&settings->devices, optarg))
-            return STATUS_NO_EXEC;
-        if (option == 'c' && !use_config(optarg))
+        if (option == 'd' && !uro_device_options_add(&settings->devices, optarg))
             return STATUS_USAGE;
+        if (option == 'c')
+            settings->devices.config = optarg;
         if (option == 'C' && !read_chaos(settings, optarg))
             return STATUS_USAGE;
         if (option == 'n')
@@ -240,13 +208,15 @@ static int parse(int argc, char **argv, struct settings *settings)
 
 int uro_app_run(int argc, char **argv)
 {
-    struct settings settings = { .paths = true };
+    struct settings settings = { .devices = { .command = "run" }, .paths = true };
     int status = parse(argc, argv, &settings);
 
     if (status == GO_ON && optind == argc)
         status = uro_usage_error(argv[0], "no program is given; name the PROGRAM to run");
-    if (status == GO_ON && settings.devices != NULL)
-        (void)setenv("UROCE_DEVICES", settings.devices, 1);
-    free(settings.devices);
-    return status == GO_ON ? execute(argv + optind, &settings) : status;
+    if (status == GO_ON && !uro_device_options_apply(&settings.devices))
+        status = STATUS_USAGE;
+    if (status == GO_ON)
+        status = execute(argv + optind, &settings);
+    free(settings.devices.devices);
+    return status;
 }

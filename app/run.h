@@ -30,3 +30,10 @@ void uro_run_broker(const struct uro_gid *address);
  * privileges than its caller, or is built with AddressSanitizer. Searches @program like
  * execvp(). */
 void uro_run_check_program(const char *program);
+
+/* Returns the variable that names the devices: UROCE_DEVICES or UROCE_CONFIG. */
+const char *uro_run_source(void);
+
+/* Prints a message if the configuration names no device. @command: name of the subcommand. Returns
+ * whether it names none. */
+bool uro_run_warn_no_device(const char *command);

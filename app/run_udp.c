@@ -24,6 +24,20 @@ bool uro_run_choose_default(void)
     return true;
 }
 
+const char *uro_run_source(void)
+{
+    return is_set("UROCE_DEVICES") ? "UROCE_DEVICES" : "UROCE_CONFIG";
+}
+
+bool uro_run_warn_no_device(const char *command)
+{
+    if (*uro_host_config() != NULL)
+        return false;
+    (void)fprintf(stderr, "uroce %s: %s names no device; see docs/CONFIGURATION.md\n", command,
+                  uro_run_source());
+    return true;
+}
+
 /* Replaces ip=auto by the loopback address. The program reads the configuration again, and must not
  * print the warning a second time. */
 static void settle_loopback(const struct uro_device_config *config)

@@ -16,13 +16,13 @@ import apart
 import uroce_case
 from uroce_case import LEFT, SUBNET, Case, Skip, equal, has
 
-DEVICES = f"{LEFT} right:net_null0;ip=10.0.0.2/24;mac=02:00:00:00:00:02"
+DEVICES = ("-d", LEFT, "-d", "right:net_null0;ip=10.0.0.2/24;mac=02:00:00:00:00:02")
 KERNEL = pathlib.Path("/sys/class/infiniband")
 NOBODY = 65534
 
 
 def cat(case: Case, name: str) -> str:
-    run = case.call("run", "-d", DEVICES, "--", "cat", name)
+    run = case.call("run", *DEVICES, "--", "cat", name)
     equal((run.returncode, run.stderr), (0, ""), name)
     return run.stdout
 
@@ -40,7 +40,7 @@ def trees(case: Case) -> set[str]:
 def tree__attributes__equal_the_query_results(case: Case) -> None:
     if shutil.which("ibv_devinfo") is None:
         raise Skip("ibv_devinfo is not installed")
-    run = case.call("run", "-d", DEVICES, "--", "ibv_devinfo", "-v", "-d", "left")
+    run = case.call("run", *DEVICES, "--", "ibv_devinfo", "-v", "-d", "left")
     equal(run.returncode, 0, run.stderr)
     said = dict(re.findall(r"^\s*(\w+):\s+(.*)$", run.stdout, re.M))
     for name in ("fw_ver", "node_guid", "sys_image_guid"):
@@ -62,7 +62,7 @@ def tree__gids__are_16_and_used_gids_have_a_type(case: Case) -> None:
           ["fe80:0000:0000:0000:0000:00ff:fe00:0001", "0000:0000:0000:0000:0000:ffff:0a00:0001",
            "fd00:0000:0000:0000:0000:0000:0000:0001", "0000:0000:0000:0000:0000:0000:0000:0000"])
     equal([device(case, f"ports/1/gid_attrs/types/{i}") for i in range(3)], ["RoCE v2"] * 3)
-    run = case.call("run", "-d", DEVICES, "--", "ls", "/sys/class/infiniband/left/ports/1/gids")
+    run = case.call("run", *DEVICES, "--", "ls", "/sys/class/infiniband/left/ports/1/gids")
     equal(sorted(run.stdout.split(), key=int), [str(i) for i in range(16)])
 
 
@@ -97,8 +97,8 @@ def tree__rate__is_that_of_the_interface_or_the_configuration(case: Case) -> Non
 
 
 def tree__devices_with_one_mac__have_different_guids(case: Case) -> None:
-    same = "a:net_null0;ip=10.0.0.1/24;mac=02:00:00:00:00:07 b:net_null1;ip=10.0.1.1/24;mac=02:00:00:00:00:07"
-    guids = [case.call("run", "-d", same, "--", "cat", f"/sys/class/infiniband/{name}/node_guid").stdout
+    same = ("-d", "a:net_null0;ip=10.0.0.1/24;mac=02:00:00:00:00:07", "-d", "b:net_null1;ip=10.0.1.1/24;mac=02:00:00:00:00:07")
+    guids = [case.call("run", *same, "--", "cat", f"/sys/class/infiniband/{name}/node_guid").stdout
              for name in "ab"]
     equal(guids, ["0000:00ff:fe00:0007\n", "0000:00ff:ff00:0007\n"])
 
@@ -118,7 +118,7 @@ def tree__device_node__is_a_character_device_with_the_right_number(case: Case) -
     code = ("import os; s = os.stat('/dev/infiniband/uverbs1'); import stat;"
             "print(stat.S_ISCHR(s.st_mode), os.access('/dev/infiniband/uverbs1', os.R_OK | os.W_OK),"
             "f'{os.major(s.st_rdev)}:{os.minor(s.st_rdev)}')")
-    run = case.call("run", "-d", DEVICES, "--", "/usr/bin/python3", "-c", code)
+    run = case.call("run", *DEVICES, "--", "/usr/bin/python3", "-c", code)
     equal(run.stdout.split(), ["True", "True",
                                cat(case, "/sys/class/infiniband_verbs/uverbs1/dev").strip()])
 
@@ -126,36 +126,36 @@ def tree__device_node__is_a_character_device_with_the_right_number(case: Case) -
 def tree__rdma_cm__is_absent(case: Case) -> None:
     if pathlib.Path("/dev/infiniband/rdma_cm").exists():
         raise Skip("this kernel has RDMA")
-    run = case.call("run", "-d", DEVICES, "--", "cat", "/dev/infiniband/rdma_cm")
+    run = case.call("run", *DEVICES, "--", "cat", "/dev/infiniband/rdma_cm")
     equal(run.returncode, 1)
 
 
 def tree__ls__lists_all_without_errors(case: Case) -> None:
-    run = case.call("run", "-d", DEVICES, "--", "ls", "-laR", "/sys/class/infiniband",
+    run = case.call("run", *DEVICES, "--", "ls", "-laR", "/sys/class/infiniband",
                     "/sys/devices/virtual/infiniband", "/sys/class/infiniband_verbs", "/dev/infiniband")
     equal((run.returncode, run.stderr), (0, ""))
     has(run.stdout, " left\n", " right\n", " left -> ../../devices/virtual/infiniband/left\n", "node_guid", "uverbs1")
 
 
 def tree__device__is_a_link_to_a_virtual_device(case: Case) -> None:
-    run = case.call("run", "-d", DEVICES, "--", "readlink", "/sys/class/infiniband/left")
+    run = case.call("run", *DEVICES, "--", "readlink", "/sys/class/infiniband/left")
     equal(run.stdout, "../../devices/virtual/infiniband/left\n")
     equal(cat(case, "/sys/devices/virtual/infiniband/left/node_guid"), device(case, "node_guid") + "\n")
-    run = case.call("run", "-d", DEVICES, "--", "ls", "/sys/class/infiniband/left/..")
+    run = case.call("run", *DEVICES, "--", "ls", "/sys/class/infiniband/left/..")
     assert {"left", "right"} <= set(run.stdout.split()), run.stdout
-    run = case.call("run", "-d", DEVICES, "--", "ls", "/sys/class/infiniband/left/../..")
+    run = case.call("run", *DEVICES, "--", "ls", "/sys/class/infiniband/left/../..")
     assert "net" in run.stdout.split(), run.stdout
 
 
 def tree__devices_of_the_kernel__are_listed_too(case: Case) -> None:
     real = {path.name for path in KERNEL.glob("*")}
-    run = case.call("run", "-d", DEVICES, "--", "ls", "/sys/class/infiniband")
+    run = case.call("run", *DEVICES, "--", "ls", "/sys/class/infiniband")
     equal(set(run.stdout.split()), real | {"left", "right"})
 
 
 def tree__wrong_entry__is_absent_and_takes_no_number(case: Case) -> None:
-    run = case.call("run", "-d", "wrong:net_null0;mtu=1", "-d", LEFT, "--", "cat",
-                    "/sys/class/infiniband_verbs/uverbs0/ibdev")
+    run = case.call("run", "--", "cat", "/sys/class/infiniband_verbs/uverbs0/ibdev",
+                    UROCE_DEVICES=f"wrong:net_null0;mtu=1 {LEFT}")
     equal(run.stdout, "left\n", run.stderr)
 
 

@@ -45,6 +45,40 @@ def run__config__is_an_absolute_path_and_the_only_source(case: Case) -> None:
     assert "UROCE_DEVICES" not in found
 
 
+def run__devices_and_config__are_refused_together(case: Case) -> None:
+    file = case.scratch / "a.ini"
+    file.write_text("[a]\nlink=net_null0\n")
+    run = case.call("run", "-c", file, "-d", LEFT, "true")
+    equal((run.returncode, run.stderr), (2, "uroce run: --device and --config exclude each other; see `uroce run --help`\n"))
+
+
+def run__wrong_device__error_names_the_option(case: Case) -> None:
+    case.environment()
+    for command in ("run", "peer"):
+        more = ("true",) if command == "run" else ("--peer", "10.0.0.1", "/dev/null")
+        run = case.call(command, "-d", LEFT, "-d", WRONG, *more)
+        equal((run.returncode, run.stdout), (2, ""))
+        has(run.stderr, f"uroce {command}: --device 2 (wrong): mtu=12: must be a number from 576 to 9600\n")
+        for spec in (f"{LEFT};pcap=/tmp/a b.pcap", f"{LEFT}; seed = 5", f"{LEFT} b:net_null0"):
+            run = case.call(command, "-d", spec, *more)
+            equal((run.returncode, run.stderr.count("\n")), (2, 1), run.stderr)
+            has(run.stderr, f"uroce {command}: --device '{spec}': a space separates devices")
+
+
+def run__configuration_without_a_device__is_reported(case: Case) -> None:
+    case.environment()
+    file = case.scratch / "a.ini"
+    for content in (b"", "[a]\nlink=net_null0\n".encode("utf-16")):
+        file.write_bytes(content)
+        file.chmod(0o644)
+        for source, setting in (("UROCE_CONFIG", str(file)), ("UROCE_DEVICES", "*;max_qp=10")):
+            run = case.call("devices", **{source: setting})
+            equal((run.returncode, run.stdout, run.stderr), (1, "", f"uroce devices: {source} names no device; see docs/CONFIGURATION.md\n"))
+            run = case.call("run", "true", **{source: setting})
+            equal((run.returncode, run.stderr), (0, f"uroce run: {source} names no device; see docs/CONFIGURATION.md\n"))
+            has(case.call("info", **{source: setting}).stdout, f"{source} names no device")
+
+
 def run__config_absent__fails_at_once(case: Case) -> None:
     run = case.call("run", "--config", "/no/such.ini", "--", "true")
     equal(run.returncode, 2)
