@@ -34,7 +34,7 @@ class Help(unittest.TestCase):
                 self.assertNotIn("setup-packages", run.stderr)
 
     def test_wrong_word_is_reported_once_before_any_work(self) -> None:
-        for command in ("demo", "setup-packages"):
+        for command in ("bench", "check", "demo", "setup-packages"):
             run = subprocess.run([TOOLS / command, "--no-such-option"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                  timeout=60)
             with self.subTest(command=command):

@@ -79,6 +79,7 @@ def parsed() -> argparse.Namespace:
         prog="tools/bench", description=__doc__,
         epilog="rows: " + "; ".join(f"{key} {title}" for key, (title, _) in ROWS.items()))
     parser.add_argument("build", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # only read the options
     parser.add_argument("rows", nargs="*", metavar="ROW", help="P1, P2, ...; default: all rows")
     parser.add_argument("--runs", type=int, help="runs of each row; the median is shown. Default: 5, or 1 with --quick")
     parser.add_argument("--quick", action="store_true", help="short runs, only to see whether the rows work")
@@ -97,6 +98,8 @@ def parsed() -> argparse.Namespace:
 
 def main() -> int:
     options = parsed()
+    if options.check:
+        return 0
     signal.signal(signal.SIGTERM, pairs.end_politely)
     used = others(2)
     print(machine(used))
