@@ -316,9 +316,9 @@ ACTOR = """case $UROCE_DEVICES in
 *reg_mr*) echo first; echo no memory >&2; exit 3;;
 *create_qp*) kill -SEGV $$;;
 esac
-case "$UROCE_DEVICES" in *"b:null") ;; *) exit 9;; esac
+case "$UROCE_DEVICES" in *"b:net_null0") ;; *) exit 9;; esac
 """
-CHAOS = ["-d", "a:null", "-d", "b:null"]
+CHAOS = ["-d", "a:net_null0", "-d", "b:net_null0"]
 
 
 def chaos__each_exit_of_the_command__has_the_right_word(case: Case) -> None:
@@ -345,7 +345,7 @@ def chaos__of_a_sample__hangs_only_with_the_event_that_it_ignores(case: Case) ->
 
 def chaos__wrong_use__error_has_the_reason(case: Case) -> None:
     for arguments, words in ((["--chaos=0", *CHAOS, "true"], "--chaos=0: must be a number of seconds"),
-                             (["--chaos", "-d", "a:null;impair=off", "true"], "writes impair= and fail= of the first device itself"),
+                             (["--chaos", "-d", "a:net_null0;impair=off", "true"], "writes impair= and fail= of the first device itself"),
                              (["--chaos", *CHAOS, "false"], "the command already fails without faults"),
                              (["--chaos=1", *CHAOS, "sleep", "1000"], "the command already takes too long without faults"),
                              (["--chaos", *CHAOS, "/no/such"], "cannot run /no/such: No such file or directory")):
