@@ -166,10 +166,14 @@ static int parse(int argc, char **argv, struct settings *settings)
             return STATUS_USAGE;
         }
     }
-    if (optind == argc)
-        return uro_usage_error(argv[0], "no script is given; name one or more SCRIPT files");
-    if (settings->peer == NULL && !settings->check)
-        return uro_usage_error(argv[0], "no endpoint is given; name it with --peer ADDRESS");
+    if (optind == argc) {
+        (void)uro_usage_error(argv[0], "no script is given; name one or more SCRIPT files");
+        return STATUS_USAGE;
+    }
+    if (settings->peer == NULL && !settings->check) {
+        (void)uro_usage_error(argv[0], "no endpoint is given; name it with --peer ADDRESS");
+        return STATUS_USAGE;
+    }
     return uro_device_options_apply(&settings->devices) ? GO_ON : STATUS_USAGE;
 }
 
