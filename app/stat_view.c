@@ -387,7 +387,15 @@ const char *uro_stat_file_problem(const struct uro_survey_file *file,
 const char *uro_stat_survey_problem(const struct uro_survey *survey,
                                     char text[static URO_STAT_REASON_MAX])
 {
-    if (survey->error == -EACCES)
+    const char *chosen = secure_getenv("UROCE_STATE_DIR");
+
+    if (survey->error == -EACCES && chosen != NULL && chosen[0] != '\0')
+        (void)snprintf(text, URO_STAT_REASON_MAX,
+                       "the directory %.200s in UROCE_STATE_DIR cannot be read: this user must own "
+                       "it, other users must have no rights to it, and this user must have access "
+                       "to the directories above it",
+                       chosen);
+    else if (survey->error == -EACCES)
         (void)snprintf(text, URO_STAT_REASON_MAX,
                        "a state directory of uroce belongs to another user, or others have rights "
                        "to it: see /dev/shm/uroce-stats-%u and UROCE_STATE_DIR",

@@ -283,7 +283,13 @@ static void print_failure(const struct search *search, const struct uro_failure 
 
 static void print_refusal(const struct uro_stats_refusal *refusal)
 {
-    (void)printf("  %s refused (%s): %s\n", refusal->call, strerror(refusal->error), refusal->text);
+    if (refusal->error == 0) /* an event or a signal of fail=: the call itself succeeds */
+        (void)printf("  %s: %s\n", refusal->call, refusal->text);
+    else
+        (void)printf("  %s %s (%s): %s\n", refusal->call,
+                     refusal->error == ETIMEDOUT || refusal->error == ECONNREFUSED ? "failed"
+                                                                                   : "refused",
+                     strerror(refusal->error), refusal->text);
     if (refusal->repeats > 0)
         (void)printf("    repeated %u times\n", refusal->repeats);
 }

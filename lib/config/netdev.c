@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* netdev.c - see netdev.h for the contract. */
-#define _GNU_SOURCE /* IFF_UP */
+#define _GNU_SOURCE /* IFF_UP, syscall */
 #include "config/netdev.h"
 
 #include <ifaddrs.h>
@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "config/defaults.h"
 #include "stats/link_rate.h"
@@ -236,6 +238,80 @@ bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
     if (address != NULL)
         memcpy(name, address->interface, IF_NAMESIZE);
     return address != NULL;
+}
+
+/* Returns whether an interface that is up has the address, or a socket can be bound to it: routes
+ * of type "local" have addresses without an interface. */
+static bool is_usable(const struct ifaddrs *all, const struct uro_gid *gid)
+{
+    struct sockaddr_in v4 = { .sin_family = AF_INET };
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
+    const bool ipv4 = uro_gid_is_ipv4(gid);
+    bool found = false;
+    struct uro_gid own;
+
+    for (; all != NULL; all = all->ifa_next) {
+        if (!uro_netdev_gid(all->ifa_addr, &own) || !uro_gid_equal(&own, gid))
+            continue;
+        found = true;
+        if ((all->ifa_flags & IFF_UP) != 0)
+            return true;
+    }
+    /* librspreload replaces socket(), but not this call. */
+    const int fd =
+        found ? -1
+              : (int)syscall(SYS_socket, ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    memcpy(&v4.sin_addr, gid->octets + sizeof gid->octets - sizeof v4.sin_addr, sizeof v4.sin_addr);
+    memcpy(&v6.sin6_addr, gid->octets, sizeof v6.sin6_addr);
+    const bool can_bind = ipv4 ? bind(fd, (const struct sockaddr *)&v4, sizeof v4) == 0
+                               : bind(fd, (const struct sockaddr *)&v6, sizeof v6) == 0;
+    (void)close(fd);
+    return can_bind;
+}
+
+static bool is_interface_up(const struct ifaddrs *all, const char *name)
+{
+    for (; all != NULL; all = all->ifa_next)
+        if (strcmp(all->ifa_name, name) == 0)
+            return (all->ifa_flags & IFF_UP) != 0;
+    return false;
+}
+
+bool uro_netdev_is_up(const struct uro_device_config *config)
+{
+    const bool has_addresses = uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES);
+    char name[IF_NAMESIZE];
+    struct ifaddrs *all;
+    bool up = false;
+
+    if ((!has_addresses && (!uro_port_driver_has(config->driver, URO_DRIVER_NEEDS_INTERFACE) ||
+                            !uro_defaults_interface(config, name))) ||
+        getifaddrs(&all) != 0)
+        return true;
+    if (!has_addresses)
+        up = is_interface_up(all, name);
+    for (uint32_t i = 0; i < config->gid_count && has_addresses && !up; i++)
+        up = is_usable(all, &config->gids[i]);
+    freeifaddrs(all);
+    return up;
+}
+
+bool uro_netdev_has_udp_port(const struct uro_gid *gid, uint16_t port)
+{
+    FILE *in = fopen("/proc/thread-self/net/udp", "re");
+    uint32_t wanted;
+    unsigned address, number;
+    bool has = in == NULL;
+
+    memcpy(&wanted, gid->octets + sizeof gid->octets - sizeof wanted, sizeof wanted);
+    for (char line[512]; !has && fgets(line, sizeof line, in) != NULL;)
+        has = sscanf(line, " %*[^:]: %X:%X", &address, &number) == 2 && number == port &&
+              (address == wanted || address == INADDR_ANY);
+    if (in != NULL)
+        (void)fclose(in);
+    return has;
 }
 
 /* Returns the speed of an interface in Mb/s from the kernel, or 0 if the kernel has none. */

@@ -116,6 +116,9 @@ struct uro_failure {
 
     /* largest IP packet of the route to the peer; 0: unknown; set by the driver */
     uint32_t route_mtu;
+    /* time in ms for which the own link has been down; 0: it is up; set by the host */
+    uint32_t link_down_ms;
+    bool hub_ended; /* the link is down because the hub of the address ended */
     uint32_t packet_count;
     /* Last packets of the queue pair, oldest first. */
     struct uro_record_packet packets[URO_FAILURE_PACKETS];

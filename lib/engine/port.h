@@ -135,6 +135,8 @@ struct uro_port_control {
      * 0 if it is not known. It may be more than `mtu`. NULL: it is never known. */
     uint32_t (*route_mtu)(struct uro_port *port, const struct uro_gid *from,
                           const struct uro_gid *to);
+    /* Returns whether the link is down because the broker of a shared address ended. NULL: no. */
+    bool (*lost_broker)(struct uro_port *port);
 };
 
 /* Only receive(), transmit() and close() have no default. */
@@ -292,6 +294,11 @@ static inline uint32_t uro_port_route_mtu(struct uro_port *port, const struct ur
     return port->ops->control.route_mtu != NULL ? port->ops->control.route_mtu(port, from, to) : 0;
 }
 
+static inline bool uro_port_lost_broker(struct uro_port *port)
+{
+    return port->ops->control.lost_broker != NULL && port->ops->control.lost_broker(port);
+}
+
 /* Opens and starts a port. Returns NULL on failure; @error is then a sentence with the reason and
  * the remedy. */
 typedef struct uro_port *uro_port_open_fn(const struct uro_port_config *config,
@@ -326,6 +333,7 @@ struct uro_link_option {
     bool (*read)(const char *value, void *member);
     size_t member; /* offset in the option struct of the port, or URO_OPTION_NOT_KEPT */
     bool secret;   /* the value does not appear in messages */
+    bool repeats;  /* the option may be given several times */
 };
 
 /* Flags of struct uro_port_driver. The host needs them before it opens a link. */

@@ -302,6 +302,7 @@ static int bring_up(struct uro_device *device)
         uro_sched_init(device->config.progress, uro_port_has(device->port, URO_PORT_CALL_PER_SEND));
     device->awaits_peer = uro_port_has(device->port, URO_PORT_AWAITS_PEER);
     device->link_up = device->link_was_up = uro_port_link_up(device->port);
+    device->link_down_since = uro_device_now();
     (void)uro_round_link_changed(device, device->link_up);
     device->speed = uro_netdev_speed(&device->config);
     int error = build_engine(device);
@@ -591,6 +592,11 @@ uint32_t uro_device_speed(const struct uro_device *device)
     return uro_device_started(device) ? device->speed : uro_netdev_speed(&device->config);
 }
 
+bool uro_host_port_is_taken(const struct uro_gid *gid)
+{
+    return uro_netdev_has_udp_port(gid, URO_ROCE_PORT);
+}
+
 bool uro_device_gone(const struct uro_device *device)
 {
     return atomic_load_explicit(&device->gone, memory_order_acquire);
@@ -600,7 +606,9 @@ bool uro_device_gone(const struct uro_device *device)
  * first program on a link of two processes would find no active port. */
 bool uro_device_link_up(const struct uro_device *device)
 {
-    if (!uro_device_started(device) || atomic_load(&device->engines_down) == 0)
+    if (!uro_device_started(device))
+        return uro_netdev_is_up(&device->config);
+    if (atomic_load(&device->engines_down) == 0)
         return true;
     return !device->closed && device->awaits_peer && !device->link_was_up;
 }

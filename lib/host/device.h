@@ -99,6 +99,7 @@ struct uro_device {
     atomic_bool closed;      /* the device has ended: it sends and receives no more frames */
     atomic_bool gone;        /* the interface of the port, or the device, was removed for ever */
     uro_time link_checked_at;
+    uro_time link_down_since;   /* unless link_up */
     uro_time full_since;        /* since when the port accepts no frames; 0: it accepts frames */
     struct uro_guesses guesses; /* counts of suspicious packets */
     struct {

@@ -71,8 +71,9 @@ bool uro_device_started(const struct uro_device *device);
 const char *uro_device_problem(const struct uro_device *device);
 const struct uro_device_config *uro_device_config(const struct uro_device *device);
 
-/* Returns whether the link is up. It counts as up before the device is started. A link that awaits
- * its peer also counts as up before the peer appears for the first time. */
+/* Returns whether the link is up. Before the device is started, this is the state of the kernel's
+ * interface or address, and a link without them counts as up. A link that awaits its peer also
+ * counts as up before the peer appears for the first time. */
 bool uro_device_link_up(const struct uro_device *device);
 
 /* Returns the largest IP packet that the link carries, in bytes. This is the value at the start of
@@ -209,6 +210,10 @@ struct uro_conn_handlers {
 };
 void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers);
 
+/* Returns whether any program of this machine has UDP port 4791 at the IPv4 address @gid. Returns
+ * true if the kernel does not list its sockets. */
+bool uro_host_port_is_taken(const struct uro_gid *gid);
+
 /* ---- refused calls ---------------------------------------------------------- */
 
 /* Records and prints that the call @call was refused with the errno @error. @probe: a call by which
@@ -216,6 +221,11 @@ void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers);
  * and like= they are not recorded either. Thread: any. */
 void uro_log_refusal(struct uro_device *device, bool probe, int error, const char *call,
                      const char *text);
+
+/* Records that the operation which @call started has failed with the errno @error. Prints it only
+ * with log=all, or if @print. Thread: any. */
+void uro_log_late_failure(struct uro_device *device, bool print, int error, const char *call,
+                          const char *text);
 
 /* ---- requests to the port, with the engine lock held -------------------------- */
 

@@ -100,10 +100,27 @@ void uro_log_refusal(struct uro_device *device, bool probe, int error, const cha
         uro_log_line(device, "%s: %s", call, text);
 }
 
-/* Adds the MTU of the route to a silent peer. Only the port can read this MTU. */
+void uro_log_late_failure(struct uro_device *device, bool print, int error, const char *call,
+                          const char *text)
+{
+    if (uro_device_started(device) && device->stats.page != NULL)
+        uro_stats_refuse(device->stats.page, uro_host_wall_clock(), error, call, text);
+    if (print || device->config.log == URO_LOG_ALL)
+        uro_log_line(device, "%s: %s", call, text);
+}
+
+/* Adds what only the host and the port know about a silent peer: whether the own link is down, and
+ * the MTU of the route. */
 static void complete(struct uro_device *device, struct uro_failure *failure)
 {
-    if (failure->reason == URO_FAIL_NO_ANSWER && !uro_gid_is_zero(&failure->peer))
+    if (failure->reason != URO_FAIL_NO_ANSWER)
+        return;
+    if (!device->link_up && device->port != NULL) {
+        const uint64_t ms = (uro_device_now() - device->link_down_since) / URO_MS(1);
+        failure->link_down_ms = ms == 0 ? 1 : ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+        failure->hub_ended = uro_port_lost_broker(device->port);
+    }
+    if (!uro_gid_is_zero(&failure->peer))
         failure->route_mtu = uro_device_route_mtu(device, &failure->address, &failure->peer);
 }
 

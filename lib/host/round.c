@@ -140,6 +140,7 @@ static void check_link(struct uro_device *device, uro_time now)
         if (up) {
             device->link_was_up = true;
         } else {
+            device->link_down_since = now;
             uro_count(uro_engine_shard(device->engine)->counters, URO_COUNT_LINK_DOWNED);
         }
         uro_engine_link(device->engine, up, now);

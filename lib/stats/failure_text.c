@@ -268,6 +268,11 @@ static void add_access(struct text *text, const struct uro_failure *failure, con
 
 static void no_answer(struct text *text, const struct uro_failure *failure)
 {
+    if (failure->link_down_ms != 0) {
+        add(text, "the link of this device has been down for ");
+        add_duration(text, URO_MS((uint64_t)failure->link_down_ms));
+        add(text, failure->hub_ended ? ", because the hub of its address ended; " : "; ");
+    }
     add(text, "no answer from ");
     add_peer(text, failure);
     add(text, " in %u retries", failure->retry_count);
@@ -444,6 +449,12 @@ const char *uro_failure_mend(const struct uro_failure *failure)
 
     if (reason == NULL)
         return "";
+    if (failure->reason == URO_FAIL_NO_ANSWER && failure->hub_ended)
+        return "start the programs again under `uroce run`, which starts a hub, or start `uroce "
+               "hub`";
+    if (failure->reason == URO_FAIL_NO_ANSWER && failure->link_down_ms != 0)
+        return "check the interface and the address of this device with `ip address`, or the other "
+               "end of its link";
     if (failure->reason == URO_FAIL_NO_ANSWER && failure->unreachable)
         return "start the peer's program under uroce, or check its address";
     if (failure->reason == URO_FAIL_NO_ANSWER && failure->route_mtu != 0 &&

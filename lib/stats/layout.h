@@ -26,7 +26,7 @@
 #include "wire/gid.h"
 
 #define URO_STATS_MAGIC    "uroce-st"
-#define URO_STATS_LAYOUT   8u /* raise it when a struct of this file changes */
+#define URO_STATS_LAYOUT   9u /* raise it when a struct of this file changes */
 #define URO_STATS_NAME_MAX 32u
 #define URO_STATS_LINK_MAX 128u
 #define URO_STATS_GIDS     16u

@@ -15,6 +15,7 @@
 #include <infiniband/verbs.h>
 
 #include "cm/ip_cm.h"
+#include "ucma/connect_failure.h"
 #include "ucma/newer.h"
 
 #define PORT      1u
@@ -208,6 +209,7 @@ static void conn_event(struct uro_device *device, const struct uro_conn_event *f
         event.param.ud.private_data_len = copy_data(event.param.ud.private_data, from->conn, 0);
     else if (from->kind == URO_CONN_REJECTED)
         event.param.conn.private_data_len = copy_data(event.param.conn.private_data, from->conn, 0);
+    uro_connect_failure(device, id, from);
     (void)!uro_channel_raise(id, NULL, NULL, &event);
 }
 
@@ -219,8 +221,10 @@ static void resolved(struct uro_device *device, struct uro_resolve *resolve)
     if (id->state != URO_ID_RESOLVING)
         return;
     id->state = known ? URO_ID_RESOLVED : URO_ID_BOUND;
-    if (!known)
+    if (!known) {
         uro_engine_resolve_end(uro_device_engine(device), resolve);
+        uro_resolve_failure(device, id);
+    }
     (void)!uro_cm_event_simple(id, known ? URO_CM_EVENT_ADDR_RESOLVED : URO_CM_EVENT_ADDR_ERROR,
                                resolve->status);
 }

@@ -125,8 +125,9 @@ static int start(struct uro_id *id, const struct rdma_ucm_conn_param *in)
     struct uro_conn_param param = read_param(id, in);
     if (!read_data(&param, put_header(id, &param), in))
         return -EINVAL;
+    id->began = uro_device_now();
     int error = uro_conn_connect(uro_engine_cm(uro_device_engine(id->device)), &target, &param,
-                                 uro_device_now(), &id->conn);
+                                 id->began, &id->conn);
     if (error == -ENOMEM)
         uro_quota_check_bounds(id->device);
     if (error == 0)

@@ -64,6 +64,7 @@ struct uro_id {
     struct uro_gid remote; /* address of the peer, once resolved */
     uint32_t route_mtu;    /* largest IP packet of the route, once resolved; 0: unknown */
     struct uro_resolve resolve;
+    uro_time began; /* start of the resolution of the address, or of the connection */
     struct uro_conn *conn;
     struct uro_id_listener *listeners;
     uint32_t listener_count;

@@ -102,7 +102,7 @@ static int resolve_start(struct uro_id *id, uint32_t timeout_ms)
         return error;
     uro_device_lock(id->device);
     id->route_mtu = uro_device_route_mtu(id->device, &own, &id->remote);
-    now = uro_device_now();
+    now = id->began = uro_device_now();
     error = uro_engine_resolve_begin(uro_device_engine(id->device), &id->resolve, id->sgid_index,
                                      &id->remote, now + URO_MS(timeout_ms), now);
     if (error == 0)

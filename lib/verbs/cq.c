@@ -69,6 +69,26 @@ static void name_events(struct uro_ibv_cq *cq)
     }
 }
 
+/* Returns 0, or EINVAL after it reported the wrong attribute. */
+static int refusal(struct uro_device *device, const struct ibv_context *context,
+                   const struct ibv_cq_init_attr_ex *attr)
+{
+    const uint32_t most = completions_max(device);
+
+    if (attr->cqe < 1 || attr->cqe > most)
+        return uro_refuse(device, EINVAL, "ibv_create_cq",
+                          "cqe is %d; it must be from 1 to max_cqe %u", (int)attr->cqe, most);
+    if (attr->comp_vector >= (uint32_t)context->num_comp_vectors)
+        return uro_refuse(device, EINVAL, "ibv_create_cq",
+                          "comp_vector is %d; it must be from 0 to num_comp_vectors - 1, which is "
+                          "%d",
+                          (int)attr->comp_vector, context->num_comp_vectors - 1);
+    if (attr->channel != NULL && attr->channel->context != context)
+        return uro_refuse(device, EINVAL, "ibv_create_cq",
+                          "the completion channel is of another context");
+    return 0;
+}
+
 struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
                                      const struct ibv_cq_init_attr_ex *attr)
 {
@@ -79,15 +99,9 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
 
     if (uro_inject(context, URO_INJECT_CALL_CREATE_CQ) != 0)
         return NULL;
-    if (attr->cqe < 1 || attr->cqe > completions_max(device) ||
-        attr->comp_vector >= (uint32_t)context->num_comp_vectors ||
-        (attr->channel != NULL && attr->channel->context != context)) {
-        (void)uro_refuse(device, EINVAL, "ibv_create_cq",
-                         "cqe is %u (1 to max_cqe %u) and comp_vector %u (below num_comp_vectors "
-                         "%d), or the channel is of another context",
-                         attr->cqe, completions_max(device), attr->comp_vector,
-                         context->num_comp_vectors);
-        errno = EINVAL;
+    const int error = refusal(device, context, attr);
+    if (error != 0) {
+        errno = error;
         return NULL;
     }
     if (attr->channel != NULL && uro_object_dead(&uro_ibv_channel(attr->channel)->object)) {

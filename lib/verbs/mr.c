@@ -28,6 +28,11 @@ struct range {
     unsigned access;
 };
 
+unsigned uro_ibv_access_unknown(unsigned access)
+{
+    return access & ~(ACCESS_KNOWN | URO_ACCESS_OPTIONAL);
+}
+
 /* rule KEY.LOCAL.WRITE, KEY.PERSISTENT */
 int uro_ibv_access_refusal(unsigned access)
 {
@@ -35,7 +40,7 @@ int uro_ibv_access_refusal(unsigned access)
 
     if (access & URO_ACCESS_FLUSH_PERSISTENT) /* no memory is persistent */
         return EOPNOTSUPP;
-    if ((access & ~(ACCESS_KNOWN | URO_ACCESS_OPTIONAL)) != 0)
+    if (uro_ibv_access_unknown(access) != 0)
         return EINVAL;
     return remote_writes && !(access & URO_ACCESS_LOCAL_WRITE) ? EINVAL : 0;
 }
@@ -189,10 +194,7 @@ static void refuse(struct uro_device *device, int error, const struct range *ran
         (void)uro_refuse(device, error, "ibv_reg_mr",
                          "the %llu bytes at 0x%llx end beyond the last address", length, at);
     else if (error == EINVAL)
-        (void)uro_refuse(device, error, "ibv_reg_mr",
-                         "access 0x%x is unknown, or has REMOTE_WRITE or REMOTE_ATOMIC without "
-                         "IBV_ACCESS_LOCAL_WRITE, which they need",
-                         range->access);
+        (void)uro_refuse_access(device, "ibv_reg_mr", range->access);
 }
 
 static struct ibv_mr *register_range(struct ibv_pd *pd, const struct range *range)

@@ -47,6 +47,11 @@ int uro_refuse_modify(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, uns
 int uro_refuse_cap(struct uro_device *device, const char *call, const struct ibv_qp_cap *cap);
 int uro_refuse_create(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr);
 
+/* mr.c: returns the bits of @access that are unknown. */
+unsigned uro_ibv_access_unknown(unsigned access);
+/* refusal_objects.c: reports the wrong bit of access rights. */
+int uro_refuse_access(struct uro_device *device, const char *call, unsigned access);
+
 /* refusal_post.c. Records nothing for ENOMEM, which is not a mistake of the program. Returns
  * @error. */
 int uro_refuse_send(struct uro_ibv_qp *qp, const struct ibv_send_wr *wr, int error);

@@ -15,6 +15,19 @@ int uro_refuse_busy(struct uro_device *device, const char *call, const char *obj
                       users, object);
 }
 
+int uro_refuse_access(struct uro_device *device, const char *call, unsigned access)
+{
+    const unsigned unknown = uro_ibv_access_unknown(access);
+
+    if (unknown != 0)
+        return uro_refuse(device, EINVAL, call, "access 0x%x has unknown bits: 0x%x", access,
+                          unknown);
+    return uro_refuse(device, EINVAL, call,
+                      "access 0x%x has %s without IBV_ACCESS_LOCAL_WRITE, which it needs", access,
+                      access & IBV_ACCESS_REMOTE_WRITE ? "IBV_ACCESS_REMOTE_WRITE"
+                                                       : "IBV_ACCESS_REMOTE_ATOMIC");
+}
+
 /* ---- multicast ------------------------------------------------------------------------- */
 
 int uro_refuse_group(struct uro_ibv_qp *qp, const char *call, const struct uro_gid *group)
@@ -43,10 +56,15 @@ int uro_refuse_detach(struct uro_ibv_qp *qp, const struct uro_gid *group)
 
 int uro_refuse_dm(struct ibv_context *context, const struct ibv_alloc_dm_attr *attr)
 {
-    return uro_refuse(uro_ibv_host(context), EINVAL, "ibv_alloc_dm",
-                      "length is %zu (at least 1), log_align_req %u (at most %u), comp_mask 0x%x "
-                      "(0)",
-                      attr->length, attr->log_align_req, URO_DM_LOG_ALIGN_MAX, attr->comp_mask);
+    struct uro_device *device = uro_ibv_host(context);
+    const char *call = "ibv_alloc_dm";
+
+    if (attr->length == 0)
+        return uro_refuse(device, EINVAL, call, "length is 0; it must be at least 1");
+    if (attr->log_align_req > URO_DM_LOG_ALIGN_MAX)
+        return uro_refuse(device, EINVAL, call, "log_align_req is %u; the limit is %u",
+                          attr->log_align_req, URO_DM_LOG_ALIGN_MAX);
+    return uro_refuse(device, EINVAL, call, "comp_mask is 0x%x; it must be 0", attr->comp_mask);
 }
 
 int uro_refuse_dm_copy(const struct uro_ibv_dm *dm, const char *call, uint64_t offset,
@@ -86,10 +104,7 @@ int uro_refuse_dm_region(struct ibv_pd *pd, const struct uro_ibv_dm *dm, uint64_
         return uro_refuse(device, error, call,
                           "offset %llu and length %zu exceed the %zu bytes of the device memory",
                           (unsigned long long)offset, length, dm->origin->length);
-    return uro_refuse(device, error, call,
-                      "access 0x%x has an unknown bit, or remote write or atomic access without "
-                      "IBV_ACCESS_LOCAL_WRITE",
-                      access);
+    return uro_refuse_access(device, call, access);
 }
 
 /* ---- XRC domains ------------------------------------------------------------------------ */
@@ -141,5 +156,6 @@ int uro_refuse_srq(struct ibv_context *context, const struct ibv_srq_init_attr_e
     if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || attr->cq == NULL)
         return uro_refuse(device, EINVAL, call,
                           "IBV_SRQT_XRC needs a CQ: set cq, and IBV_SRQ_INIT_ATTR_CQ in comp_mask");
-    return uro_refuse(device, EINVAL, call, "the XRC domain or the CQ is of another context");
+    return uro_refuse(device, EINVAL, call, "the %s is of another context",
+                      attr->xrcd->context != context ? "XRC domain" : "CQ");
 }

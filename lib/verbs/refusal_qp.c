@@ -244,15 +244,50 @@ int uro_refuse_cap(struct uro_device *device, const char *call, const struct ibv
     return 0;
 }
 
+/* Returns the capacities of the queues that the queue pair will have. Others are ignored. */
+static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *attr)
+{
+    struct ibv_qp_cap cap = attr->cap;
+
+    if (attr->qp_type == IBV_QPT_XRC_RECV)
+        return (struct ibv_qp_cap){ 0 };
+    if (attr->qp_type == IBV_QPT_XRC_SEND || attr->srq != NULL)
+        cap.max_recv_wr = cap.max_recv_sge = 0;
+    return cap;
+}
+
+/* Returns the name of an object of another context, or NULL. All objects are given. */
+static const char *other_context(const struct ibv_context *context,
+                                 const struct ibv_qp_init_attr_ex *attr)
+{
+    if (attr->qp_type == IBV_QPT_XRC_RECV)
+        return attr->xrcd->context != context ? "XRC domain" : NULL;
+    if (attr->pd->context != context)
+        return "PD";
+    if (attr->send_cq->context != context)
+        return "send CQ";
+    if (attr->qp_type == IBV_QPT_XRC_SEND)
+        return NULL;
+    if (attr->recv_cq->context != context)
+        return "receive CQ";
+    return attr->srq != NULL && attr->srq->context != context ? "SRQ" : NULL;
+}
+
 int uro_refuse_create(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
 {
     struct uro_device *device = uro_ibv_host(context);
     const bool target = attr->qp_type == IBV_QPT_XRC_RECV;
     const bool initiator = attr->qp_type == IBV_QPT_XRC_SEND;
-    int error = target || initiator ? 0 : uro_refuse_cap(device, CALL_CREATE, &attr->cap);
+    const struct ibv_qp_cap cap = cap_of(attr);
+    int error = uro_refuse_cap(device, CALL_CREATE, &cap);
 
     if (error != 0)
         return error;
+    if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags != 0 &&
+        attr->qp_type != IBV_QPT_UD)
+        return uro_refuse(device, EINVAL, CALL_CREATE,
+                          "create_flags 0x%x are only for queue pairs of type IBV_QPT_UD",
+                          attr->create_flags);
     if (!target && (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL))
         return uro_refuse(device, EINVAL, CALL_CREATE, "there is no PD");
     if (!target && attr->send_cq == NULL)
@@ -261,8 +296,12 @@ int uro_refuse_create(struct ibv_context *context, const struct ibv_qp_init_attr
         return uro_refuse(device, EINVAL, CALL_CREATE, "recv_cq is NULL: create a CQ first");
     if (target && (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || attr->xrcd == NULL))
         return uro_refuse(device, EINVAL, CALL_CREATE, "IBV_QPT_XRC_RECV needs an XRC domain");
-    return uro_refuse(
-        device, EINVAL, CALL_CREATE,
-        "an object is of another context, the SRQ is of XRC, the create flags are not "
-        "for this type, or a capacity exceeds that of ibv_query_device");
+    if (!target && (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD))
+        return uro_refuse(device, EINVAL, CALL_CREATE,
+                          "IBV_QP_INIT_ATTR_XRCD is only for queue pairs of type IBV_QPT_XRC_RECV");
+    const char *object = other_context(context, attr);
+    if (object != NULL)
+        return uro_refuse(device, EINVAL, CALL_CREATE, "the %s is of another context", object);
+    return uro_refuse(device, EINVAL, CALL_CREATE,
+                      "the SRQ is of type IBV_SRQT_XRC: only XRC queue pairs of peers use it");
 }

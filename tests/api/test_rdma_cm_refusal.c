@@ -156,6 +156,28 @@ static void refusal__connect__has_the_missing_step_or_the_limit(void **state)
     end();
 }
 
+/* Nobody listens on the port, and nobody has the other address. */
+static void connect__that_fails__is_recorded_with_the_peer(void **state)
+{
+    struct sockaddr_in nobody = address_of("10.0.0.77", 1);
+
+    begin(*state, RDMA_PS_TCP);
+    assert_int_equal(resolve(NULL, "10.0.0.1"), 0);
+    expect_event(RDMA_CM_EVENT_ADDR_RESOLVED);
+    assert_int_equal(rdma_resolve_route(id, WAIT_MS), 0);
+    expect_event(RDMA_CM_EVENT_ROUTE_RESOLVED);
+    assert_int_equal(rdma_connect(id, &(struct rdma_conn_param){ .retry_count = 1 }), 0);
+    expect_event(RDMA_CM_EVENT_REJECTED);
+    refusals_expect("rdma_connect", ECONNREFUSED,
+                    "10.0.0.1 port 1: rejected, no program listens there");
+    end();
+    begin(*state, RDMA_PS_TCP);
+    assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&nobody, 50), 0);
+    expect_event(RDMA_CM_EVENT_ADDR_ERROR);
+    refusals_expect("rdma_resolve_addr", ETIMEDOUT, "10.0.0.77 was not found on the link");
+    end();
+}
+
 static void refusal__accept__has_the_limit_or_the_earlier_accept(void **state)
 {
     uint8_t data[197] = { 0 };
@@ -216,6 +238,7 @@ int main(void)
         API_TEST(refusal__resolve__has_the_fault_of_the_addresses),
         API_TEST(listen__on_a_port_of_another_listener__is_reported),
         API_TEST(refusal__connect__has_the_missing_step_or_the_limit),
+        API_TEST(connect__that_fails__is_recorded_with_the_peer),
         API_TEST(refusal__accept__has_the_limit_or_the_earlier_accept),
         API_TEST(refusal__other_calls__has_the_reason),
     };

@@ -194,13 +194,59 @@ static void refusal__create__has_the_exceeded_limit(void **state)
     assert_null(ibv_create_qp(api->pd, &attr));
     refusals_expect("ibv_create_qp", EINVAL, "send_cq is NULL");
     assert_null(ibv_create_cq(api->context, 0, NULL, NULL, 0));
-    refusals_expect("ibv_create_cq", EINVAL, "cqe is 0 (1 to max_cqe");
+    refusals_expect("ibv_create_cq", EINVAL, "cqe is 0; it must be from 1 to max_cqe");
+    assert_null(ibv_create_cq(api->context, 8, NULL, NULL, 3));
+    refusals_expect("ibv_create_cq", EINVAL,
+                    "comp_vector is 3; it must be from 0 to num_comp_vectors - 1, which is 0");
     assert_null(ibv_create_srq(api->pd, &srq));
     refusals_expect("ibv_create_srq", EINVAL, "max_wr is 0");
     struct ibv_ah_attr ah = api_attr(api, 1).ah_attr;
     ah.is_global = 0;
     assert_null(ibv_create_ah(api->pd, &ah));
     refusals_expect("ibv_create_ah", EINVAL, "has no GRH");
+    end();
+}
+
+/* A program mixes the objects of two contexts of the same device. */
+static void refusal__object_of_another_context__is_named(void **state)
+{
+    const struct api *api = *state;
+    struct api other = api_open_device("uroce0");
+    struct ibv_cq *other_cq = api_cq(&other, 1);
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(other.context);
+    struct ibv_srq_init_attr init = { .attr = { .max_wr = 1, .max_sge = 1 } };
+    struct ibv_srq *srq = ibv_create_srq(other.pd, &init);
+
+    begin(api, IBV_QPS_RESET);
+    assert_null(ibv_create_cq(api->context, 8, NULL, channel, 0));
+    refusals_expect("ibv_create_cq", EINVAL, "the completion channel is of another context");
+    struct ibv_qp_init_attr attr = api_qp_attr(cq);
+    attr.send_cq = other_cq;
+    assert_null(ibv_create_qp(api->pd, &attr));
+    refusals_expect("ibv_create_qp", EINVAL, "the send CQ is of another context");
+    attr = api_qp_attr(cq);
+    attr.recv_cq = other_cq;
+    assert_null(ibv_create_qp(api->pd, &attr));
+    refusals_expect("ibv_create_qp", EINVAL, "the receive CQ is of another context");
+    attr = api_qp_attr(cq);
+    attr.srq = srq;
+    attr.cap.max_recv_wr = UINT32_MAX; /* ignored */
+    assert_null(ibv_create_qp(api->pd, &attr));
+    refusals_expect("ibv_create_qp", EINVAL, "the SRQ is of another context");
+    struct ibv_qp_init_attr_ex ex = { .qp_type = IBV_QPT_RC,
+                                      .send_cq = cq,
+                                      .recv_cq = cq,
+                                      .pd = api->pd,
+                                      .comp_mask =
+                                          IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+                                      .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB };
+    assert_null(ibv_create_qp_ex(api->context, &ex));
+    refusals_expect("ibv_create_qp", EINVAL,
+                    "create_flags 0x2 are only for queue pairs of type IBV_QPT_UD");
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+    assert_int_equal(ibv_destroy_cq(other_cq), 0);
+    api_close_device(&other);
     end();
 }
 
@@ -211,7 +257,13 @@ static void refusal__reg_mr__has_the_fault_of_the_memory_or_the_rights(void **st
     struct ibv_cq *start = api_cq(api, 1);
 
     assert_null(ibv_reg_mr(api->pd, memory, sizeof memory, IBV_ACCESS_REMOTE_WRITE));
-    refusals_expect("ibv_reg_mr", EINVAL, "without IBV_ACCESS_LOCAL_WRITE");
+    refusals_expect("ibv_reg_mr", EINVAL,
+                    "access 0x2 has IBV_ACCESS_REMOTE_WRITE without IBV_ACCESS_LOCAL_WRITE, which "
+                    "it needs");
+    assert_null(ibv_reg_mr(api->pd, memory, sizeof memory, IBV_ACCESS_REMOTE_ATOMIC));
+    refusals_expect("ibv_reg_mr", EINVAL, "access 0x8 has IBV_ACCESS_REMOTE_ATOMIC without");
+    assert_null(ibv_reg_mr(api->pd, memory, sizeof memory, 1 << 19));
+    refusals_expect("ibv_reg_mr", EINVAL, "access 0x80000 has unknown bits: 0x80000");
     char *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(nothing, MAP_FAILED);
     assert_int_equal(munmap(nothing, 4096), 0);
@@ -376,7 +428,7 @@ static void refusal__device_memory__has_the_reason(void **state)
 
     begin(api, IBV_QPS_RESET);
     assert_null(ibv_alloc_dm(api->context, &attr));
-    refusals_expect("ibv_alloc_dm", EINVAL, "length is 0 (at least 1)");
+    refusals_expect("ibv_alloc_dm", EINVAL, "length is 0; it must be at least 1");
     attr.length = 64;
     struct ibv_dm *dm = ibv_alloc_dm(api->context, &attr);
     assert_non_null(dm);
@@ -390,7 +442,7 @@ static void refusal__device_memory__has_the_reason(void **state)
     refusals_expect("ibv_reg_dm_mr", EINVAL, "offset 60 and length 8 exceed the 64 bytes");
     assert_null(ibv_reg_dm_mr(api->pd, dm, 0, 8, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE));
     refusals_expect("ibv_reg_dm_mr", EINVAL,
-                    "remote write or atomic access without IBV_ACCESS_LOCAL_WRITE");
+                    "has IBV_ACCESS_REMOTE_WRITE without IBV_ACCESS_LOCAL_WRITE");
     struct ibv_mr *mr = ibv_reg_dm_mr(api->pd, dm, 0, 8, zero);
     assert_non_null(mr);
     assert_int_equal(ibv_free_dm(dm), EBUSY);
@@ -518,6 +570,7 @@ int main(void)
         API_TEST(refusal__post_send_or_recv__has_the_fault_of_the_request),
         API_TEST(post__to_a_full_queue__is_not_recorded),
         API_TEST(refusal__create__has_the_exceeded_limit),
+        API_TEST(refusal__object_of_another_context__is_named),
         API_TEST(refusal__reg_mr__has_the_fault_of_the_memory_or_the_rights),
         API_TEST(refusal__wr_complete__has_the_wrong_request),
         API_TEST(refusal__wr_complete_datagram__has_the_missing_part_of_the_destination),

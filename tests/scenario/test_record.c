@@ -236,6 +236,29 @@ static void silence__closed_port__reports_the_icmp_error(void **state)
     scene_close(s);
 }
 
+static void silence__own_link_is_down__text_begins_with_it(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
+
+    send_in_vain(s);
+    scene_expect_silence(s, URO_MS(140));
+    scene_expect_sent(s, 1, UROCE_RETRY_EXC_ERR);
+    expect_failure(s, 1, "no answer from 10.0.0.2");
+    last.link_down_ms = 3000;
+    (void)uro_failure_text(&last, text);
+    assert_ptr_equal(strstr(text, "the link of this device has been down for 3 s; no answer"),
+                     text);
+    assert_non_null(strstr(uro_failure_mend(&last), "the address of this device"));
+    last.hub_ended = true;
+    (void)uro_failure_text(&last, text);
+    assert_ptr_equal(strstr(text, "the link of this device has been down for 3 s, because the hub "
+                                  "of its address ended; no answer"),
+                     text);
+    assert_non_null(strstr(uro_failure_mend(&last), "start `uroce hub`"));
+    scene_close(s);
+}
+
 /* An ICMP error about another host says nothing about the peer. */
 static void silence__closed_port_of_another_host__report_does_not_mention_the_port(void **state)
 {
@@ -486,6 +509,7 @@ int main(void)
         cmocka_unit_test(record__access_nak__has_the_request_and_the_key),
         cmocka_unit_test(record__nak_of_an_invalid_request__has_the_causes),
         cmocka_unit_test(record__no_response__has_the_duration_and_the_last_packet),
+        cmocka_unit_test(silence__own_link_is_down__text_begins_with_it),
         cmocka_unit_test(silence__closed_port__reports_the_icmp_error),
         cmocka_unit_test(silence__closed_port_of_another_host__report_does_not_mention_the_port),
         cmocka_unit_test(silence__port_open_again__report_does_not_mention_the_port),

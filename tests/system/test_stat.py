@@ -246,10 +246,12 @@ def files__with_hostile_content__no_crash(case: Case) -> None:
 
 
 def state_directory__open_to_others__is_refused(case: Case) -> None:
-    pathlib.Path(environment(case)["UROCE_STATE_DIR"]).chmod(0o777)
+    directory = pathlib.Path(environment(case)["UROCE_STATE_DIR"])
+    directory.chmod(0o777)
     run = stat(case)
     equal(run.returncode, 1)
-    has(run.stderr, "others have rights to it")
+    has(run.stderr, f"the directory {directory} in UROCE_STATE_DIR cannot be read: this user must own it, other users must have no "
+        "rights to it")
 
 
 CASES = uroce_case.named_cases(globals())

@@ -324,6 +324,7 @@ def udp__port_in_use__error_has_the_process(case: Case) -> None:
 
 def udp__address_of_another_machine__error_has_the_reason(case: Case) -> None:
     refused(case, "udp,ip=192.0.2.77", "this machine has no address 192.0.2.77", "ip=auto")
+    refused(case, "udp,ip=fe80::77", "this machine has no address fe80::77", "ip=auto")
 
 
 def udp__unknown_option__error_has_the_known_options(case: Case) -> None:

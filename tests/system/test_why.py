@@ -106,6 +106,15 @@ def why__path_mtu_above_the_link__prints_both(case: Case) -> None:
     has(why.why(), "ibv_modify_qp refused (Invalid argument): path_mtu 4096 is more than active_mtu 1024")
 
 
+def why__event_of_a_fail_rule__is_no_refusal(case: Case) -> None:
+    why = Why(case)
+    run = why.run("none", ";fail=ibv_post_send:1:IBV_EVENT_GID_CHANGE")
+    equal(run.stdout, "0\n0\n")
+    text = why.why()
+    has(text, "  ibv_post_send: call 1 raises an event (GID table change) because of fail=")
+    equal(text.count("refused"), 0, text)
+
+
 def why__log_none__prints_nothing_and_records_all(case: Case) -> None:
     why = Why(case)
     run = why.run("rkey", ";log=none")

@@ -160,8 +160,8 @@ char *uro_link_options_expects(const struct uro_link_option *option,
 static void explain_unknown(const struct uro_port_driver *driver, const char *name,
                             const char *option, char error[static URO_PORT_ERROR_MAX])
 {
-    (void)snprintf(error, URO_PORT_ERROR_MAX, "link %.32s: unknown option \"%.40s\"; %s knows",
-                   name, option, driver->prefix);
+    (void)snprintf(error, URO_PORT_ERROR_MAX, "link %.32s: unknown option \"%.40s\"; %s %s", name,
+                   option, driver->prefix, driver->option_count > 0 ? "knows" : "has no options");
     for (uint32_t i = 0; i < driver->option_count; i++)
         append(error, URO_PORT_ERROR_MAX, "%s %s=", i > 0 ? "," : "", driver->options[i].name);
 }
@@ -204,6 +204,7 @@ int uro_link_options_read(const struct uro_port_driver *driver, const char *link
 {
     char copy[LINK_MAX], empty[] = "";
     char *rest = copy, *value;
+    uint32_t seen = 0;
 
     if (strlen(link) >= sizeof copy) {
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link %.*s: must be at most %zu characters",
@@ -221,14 +222,21 @@ int uro_link_options_read(const struct uro_port_driver *driver, const char *link
             explain_unknown(driver, name, key, error);
             return -1;
         }
+        const uint32_t bit = UINT32_C(1) << (option - driver->options);
+        if ((seen & bit) != 0 && !option->repeats) {
+            (void)snprintf(error, URO_PORT_ERROR_MAX, "link %.32s: %s= is given twice", name,
+                           option->name);
+            return -1;
+        }
+        seen |= bit;
         value = value != NULL ? value : empty;
         if (!take(option, value, into)) {
             explain_value(option, name, value, error);
             return -1;
         }
-        if (given != NULL)
-            *given |= UINT32_C(1) << (option - driver->options);
     }
+    if (given != NULL)
+        *given |= seen;
     return 0;
 }
 

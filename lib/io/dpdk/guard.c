@@ -91,7 +91,7 @@ static void forked(struct uro_port *port)
     guarded->control.forked(port);
 }
 
-static_assert(sizeof(struct uro_port_ops) == 18 * sizeof(void *),
+static_assert(sizeof(struct uro_port_ops) == 19 * sizeof(void *),
               "a new operation may need a guard here");
 
 const struct uro_port_ops *uro_guard_ops(const struct uro_port_ops *ops)

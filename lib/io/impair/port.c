@@ -458,6 +458,11 @@ static void unlock_service(struct uro_port *uro, const struct uro_listened *serv
     uro_port_unlock_service(port_of(uro)->inner, service);
 }
 
+static bool lost_broker(struct uro_port *uro)
+{
+    return uro_port_lost_broker(port_of(uro)->inner);
+}
+
 static uint32_t route_mtu(struct uro_port *uro, const struct uro_gid *from,
                           const struct uro_gid *to)
 {
@@ -517,7 +522,8 @@ static struct uro_port_ops ops_around(const struct uro_port_ops *inner)
                      .services = control->services != NULL ? services : NULL,
                      .lock_service = control->lock_service != NULL ? lock_service : NULL,
                      .unlock_service = control->unlock_service != NULL ? unlock_service : NULL,
-                     .route_mtu = route_mtu },
+                     .route_mtu = route_mtu,
+                     .lost_broker = lost_broker },
     };
 }
 

@@ -226,6 +226,16 @@ static bool link_up(struct uro_port *port)
     return up;
 }
 
+static bool lost_broker(struct uro_port *port)
+{
+    const struct uro_udp_port *udp = uro_udp_of(port);
+    bool lost = false;
+
+    for (uint32_t i = 0; i < udp->sock_count; i++)
+        lost |= udp->socks[i].fd < 0 && udp->socks[i].share != NULL;
+    return lost;
+}
+
 static void services(struct uro_port *port, const struct uro_listened *all, uint32_t count)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -301,6 +311,7 @@ static const struct uro_port_ops ops = {
         .lock_service = uro_service_lock_take,
         .unlock_service = uro_service_lock_release,
         .route_mtu = uro_route_mtu,
+        .lost_broker = lost_broker,
     },
 };
 

@@ -113,6 +113,8 @@ static void explain(const struct uro_gid *address, int reason,
     char text[URO_GID_TEXT_MAX], owner[URO_PORT_OWNER_TEXT_MAX];
 
     uro_gid_text(address, text);
+    if (reason == EINVAL && uro_gid_is_link_local(address))
+        reason = EADDRNOTAVAIL; /* no interface has the address, so it has no scope */
     switch (reason) {
     case EADDRINUSE:
         uro_port_owner_find(address, URO_ROCE_PORT, owner);

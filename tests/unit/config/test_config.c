@@ -198,6 +198,11 @@ static const struct {
       "link udp: unknown option \"gsa\"; udp knows ip=, iface=, gso=, gro=, ident=, "
       "hub=, busy-poll=" },
     { "a:udp,gso=maybe", "link udp: gso=maybe: must be yes or no" },
+    { "a:udp,iface=eth0,iface=nope", "link udp: iface= is given twice" },
+    { "a:udp,hub=no,hub=auto", "link udp: hub= is given twice" },
+    { "a:net_memif0,role=server,role=client", "link net_memif0: role= is given twice" },
+    { "a:net_null0,no-rx=1,no-rx=1", "link net_null0: no-rx= is given twice" },
+    { "a:net_ring0,nope=3", "link net_ring0: unknown option \"nope\"; net_ring knows nodeaction=" },
     { "a:net_memif3,rsize=2", "link net_memif3: rsize=2: must be a number from 5 to 14" },
     { "a:net_af_packet0", "link=net_af_packet0: the interface is missing; add iface=NAME" },
     { "a:net_af_xdp0,queue_count=1",

@@ -61,6 +61,7 @@ static void route_mtu__no_operation__is_not_known(void **state)
 {
     (void)state;
     assert_int_equal(uro_port_route_mtu(&port, NULL, NULL), 0);
+    assert_false(uro_port_lost_broker(&port));
 }
 
 /* The host then calls uro_port_multicast(), and allocates no list of services. */

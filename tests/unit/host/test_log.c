@@ -89,6 +89,21 @@ static void failure__behind_a_narrow_route__reports_the_mtu(void **state)
     assert_non_null(strstr(printed, "path MTU 1024 does not pass the route, which carries 1000"));
 }
 
+static void failure__while_the_link_is_down__begins_with_the_link(void **state)
+{
+    (void)state;
+    begin("a:fake0" IP);
+    stage_stop_clock();
+    uro_device_lock(device);
+    device->link_up = false;
+    device->link_down_since = uro_device_now();
+    uro_device_unlock(device);
+    stage_pass(URO_MS(2000));
+    break_qp(1);
+    (void)lines();
+    assert_non_null(strstr(printed, ": the link of this device has been down for 2"));
+}
+
 static void failures__thousands__are_a_few_lines_and_a_count(void **state)
 {
     (void)state;
@@ -149,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failure__of_a_queue_pair__is_one_line),
         cmocka_unit_test(failure__behind_a_narrow_route__reports_the_mtu),
+        cmocka_unit_test(failure__while_the_link_is_down__begins_with_the_link),
         cmocka_unit_test(failures__thousands__are_a_few_lines_and_a_count),
         cmocka_unit_test(failures__with_log_none__print_nothing),
         cmocka_unit_test(probe__each_log_level__is_printed_with_log_all_only),

@@ -38,7 +38,10 @@ static struct uro_port *try_open(const char *words, uint32_t mtu)
     char link[700];
     const struct uro_port_config config = { .device = "kit", .link = link, .mtu = mtu };
 
-    (void)snprintf(link, sizeof link, "net_memif0,socket=%s,%s", kit_name(), words);
+    if (strstr(words, "socket=") != NULL)
+        (void)snprintf(link, sizeof link, "net_memif0,%s", words);
+    else
+        (void)snprintf(link, sizeof link, "net_memif0,socket=%s,%s", kit_name(), words);
     memset(error, 0, sizeof error);
     return uro_memif_open(&config, error);
 }

@@ -42,6 +42,11 @@ static const struct uro_link_option options[] = {
       .expects = "an even number",
       .read = read_even,
       .member = offsetof(struct values, other) },
+    { .name = "many",
+      .kind = URO_OPTION_TEXT,
+      .max = 9,
+      .member = URO_OPTION_NOT_KEPT,
+      .repeats = true },
     { .name = "checked", .kind = URO_OPTION_NUMBER, .max = 9, .member = URO_OPTION_NOT_KEPT },
 };
 
@@ -67,7 +72,7 @@ static void link_options__one_of_each_kind__are_stored_and_reported_as_given(voi
     assert_true(values.yes);
     assert_int_equal(values.other, 6);
     assert_int_equal(values.number, 1); /* option not given: value unchanged */
-    assert_int_equal(given, 0x3d);
+    assert_int_equal(given, 0x5d);
 }
 
 static void link_options__wrong_value__error_names_the_allowed_values(void **state)
@@ -82,6 +87,9 @@ static void link_options__wrong_value__error_names_the_allowed_values(void **sta
         { "net_toy0,other=7", "other=7: must be an even number" },
         { "net_toy0,checked=10", "checked=10: must be" },
         { "net_toy0,text=12345678", "text=...: must be" }, /* a secret is not printed */
+        { "net_toy0,yes=no,choice=left,yes=no", "link net_toy0: yes= is given twice" },
+        { "net_toy0,yes=no,yes=1", "link net_toy0: yes= is given twice" },
+        { "net_toy0,text=ab,text=ab", "link net_toy0: text= is given twice" },
         { "net_toy0,mtu=1", "unknown option \"mtu\"; net_toy knows text=, number=, choice=" },
     };
     char error[URO_PORT_ERROR_MAX];
@@ -93,6 +101,26 @@ static void link_options__wrong_value__error_names_the_allowed_values(void **sta
         assert_non_null(strstr(error, wrong[i][1]));
         assert_int_equal(uro_link_options_read(&driver, wrong[i][0], NULL, NULL, error), -1);
     }
+}
+
+static void link_options__option_that_may_repeat__is_accepted_twice(void **state)
+{
+    struct values values = { .yes = false };
+    char error[URO_PORT_ERROR_MAX];
+
+    (void)state;
+    assert_int_equal(uro_link_options_read(&driver, "net_toy0,many=1,many=2", &values, NULL, error),
+                     0);
+}
+
+static void link_options__driver_without_options__says_that_it_has_none(void **state)
+{
+    const struct uro_port_driver bare = { .prefix = "net_bare" };
+    char error[URO_PORT_ERROR_MAX];
+
+    (void)state;
+    assert_int_equal(uro_link_options_read(&bare, "net_bare,mtu=1", NULL, NULL, error), -1);
+    assert_non_null(strstr(error, "unknown option \"mtu\"; net_bare has no options"));
 }
 
 static void link_options__driver_with_other_options__gets_unknown_options(void **state)
@@ -140,6 +168,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(link_options__one_of_each_kind__are_stored_and_reported_as_given),
         cmocka_unit_test(link_options__wrong_value__error_names_the_allowed_values),
+        cmocka_unit_test(link_options__option_that_may_repeat__is_accepted_twice),
+        cmocka_unit_test(link_options__driver_without_options__says_that_it_has_none),
         cmocka_unit_test(link_options__driver_with_other_options__gets_unknown_options),
         cmocka_unit_test(link_options__name_of_a_link__is_served_only_by_the_right_driver),
         cmocka_unit_test(
