@@ -29,7 +29,8 @@ static int help(void)
         "               a ladder, PSNs over time, throughput, round trips, broken rules\n"
         "  -h, --help   print this help\n"
         "\n"
-        "Exit status: 0 no frame has an error, 1 a frame has an error, 2 FILE cannot be read, or a\n"
+        "Exit status: 0 no frame has an error, 1 a frame has an error, 2 FILE cannot be read, or "
+        "a\n"
         "wrong option. With --html, frames with errors do not change the exit status.\n");
     return 0;
 }
