@@ -78,11 +78,12 @@ static void show_cards(void)
 
 static int show_card(const char *name)
 {
-    for (unsigned i = 0; i < uro_card_text_count; i++)
-        if (strcmp(uro_card_texts[i].name, name) == 0) {
-            (void)fputs(uro_card_texts[i].text, stdout);
-            return 0;
-        }
+    const struct uro_card_text *card = uro_card_text_find(name);
+
+    if (card != NULL) {
+        (void)fputs(card->text, stdout);
+        return 0;
+    }
     (void)fprintf(stderr, "uroce devices: no such card: %s; see `uroce devices --cards`\n", name);
     return 2;
 }

@@ -520,6 +520,14 @@ static const char *own_name(const char *value)
     return strcmp(value, "irdma") == 0 ? "e810" : value; /* the driver of the E810 */
 }
 
+const struct uro_card_text *uro_card_text_find(const char *name)
+{
+    for (unsigned i = 0; i < uro_card_text_count; i++)
+        if (strcmp(uro_card_texts[i].name, own_name(name)) == 0)
+            return &uro_card_texts[i];
+    return NULL;
+}
+
 const char *uro_card_read(struct uro_card *card, const char *value,
                           char error[static URO_CARD_ERROR_MAX])
 {
@@ -527,9 +535,9 @@ const char *uro_card_read(struct uro_card *card, const char *value,
         return read_file(card, value + 1, error);
     if (strchr(value, '/') != NULL)
         return read_file(card, value, error);
-    for (unsigned i = 0; i < uro_card_text_count; i++)
-        if (strcmp(uro_card_texts[i].name, own_name(value)) == 0)
-            return read_text(card, &uro_card_texts[i], error);
+    const struct uro_card_text *text = uro_card_text_find(value);
+    if (text != NULL)
+        return read_text(card, text, error);
     (void)snprintf(error, URO_CARD_ERROR_MAX, "no such card; known:");
     for (unsigned i = 0; i < uro_card_text_count; i++) {
         const size_t used = strlen(error);

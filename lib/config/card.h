@@ -123,6 +123,9 @@ struct uro_card_text {
 extern const struct uro_card_text uro_card_texts[];
 extern const unsigned uro_card_text_count;
 
+/* Returns the built-in card of this name, or of this other name of it, or NULL. */
+const struct uro_card_text *uro_card_text_find(const char *name);
+
 /* Reads the value of like=: a built-in name, @FILE, or a path with a slash. Returns NULL, or the
  * message in @error. */
 const char *uro_card_read(struct uro_card *card, const char *value,

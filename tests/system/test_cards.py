@@ -92,6 +92,7 @@ def devices__cards__are_listed_and_printed(case: Case) -> None:
     has(run.stdout, "Intel E810")
     run = case.call("devices", "--card", "e810")
     equal((run.returncode, run.stdout), (0, (FOLDER / "e810.card").read_text(encoding="utf-8")))
+    equal(case.call("devices", "--card", "irdma").stdout, run.stdout)  # like=irdma is the same card
     run = case.call("devices", "--card", "e8100")
     equal((run.returncode, run.stdout), (2, ""))
     has(run.stderr, "no such card: e8100; see `uroce devices --cards`")
