@@ -186,7 +186,10 @@ OTHERS = {"tsan": threads, "valgrind": memory, "coverage": covering.stage, "lint
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="tools/check", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="tools/check", description=__doc__.splitlines()[0],
+        epilog="tools/check --lint [WORD...]: only cppcheck and clang-tidy, on files whose path contains a WORD. "
+               "tools/check --messages: prints all texts for users.")
     parser.add_argument("--quick", action="store_true", help="only the fast suites, built with gcc")
     parser.add_argument("--stage", action="append", choices=[*STAGES, *OTHERS, *release.RELEASES, release.UNSTABLE],
                         help="run only this stage (may be repeated)")
