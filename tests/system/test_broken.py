@@ -68,7 +68,7 @@ def removed__plug_in__one_line_for_its_link_and_other_links_work(case: Case) -> 
     installed = Installation(case)
     installed.file(UDP).unlink()
     for done, begin in ((run(installed), "uroce run: no device is configured, and none can be chosen: "),
-                        (installed.call("run", "-q", "-d", DEVICE, "ibv_devices"), "uroce: ")):
+                        (installed.call("run", "-q", "-d", DEVICE, "ibv_devices"), "uroce run: ")):
         one_line(done.stderr, f"{UDP} is not beside the library; install uroce as a whole")
         assert done.stderr.startswith(begin), done.stderr
     done = installed.call("devices", UROCE_DEVICES="a:net_memif0")
