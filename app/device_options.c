@@ -17,10 +17,13 @@
 
 bool uro_device_options_add(struct uro_device_options *options, const char *spec)
 {
+    static const char blanks[] = " \t\r\n";
     const char *before = options->devices;
+    const char *begin = spec + strspn(spec, blanks);
+    const size_t length = strcspn(begin, blanks);
     char *more = NULL;
 
-    if (spec[strcspn(spec, " \t\r\n")] != '\0') {
+    if (begin[length + strspn(begin + length, blanks)] != '\0') {
         (void)uro_usage_error(
             options->command,
             "--device '%s': a space separates devices, so a description has none; "
@@ -28,8 +31,8 @@ bool uro_device_options_add(struct uro_device_options *options, const char *spec
             spec);
         return false;
     }
-    if (asprintf(&more, "%s%s%s", before != NULL ? before : "", before != NULL ? " " : "", spec) <
-        0)
+    if (asprintf(&more, "%s%s%.*s", before != NULL ? before : "", before != NULL ? " " : "",
+                 (int)length, begin) < 0)
         abort();
     free(options->devices);
     options->devices = more;
@@ -78,7 +81,7 @@ bool uro_device_options_check(const struct uro_device_options *options)
         return true;
     for (const struct uro_device_config *const *next = uro_host_config(); *next != NULL; next++) {
         const char *problem = (*next)->problem;
-        if (problem[0] == '\0')
+        if (problem[0] == '\0' || (*next)->problem_may_end)
             continue;
         if (strncmp(problem, SOURCE, sizeof SOURCE - 1) == 0)
             problem += sizeof SOURCE - 1;

@@ -18,5 +18,6 @@ bool uro_device_options_add(struct uro_device_options *options, const char *spec
 bool uro_device_options_apply(struct uro_device_options *options);
 
 /* Checks the devices after uro_device_options_apply(). Prints a message if the configuration names
- * no device. Returns false after a message if a --device is wrong. */
+ * no device. Returns false after a message if a --device is wrong. An interface or
+ * an address that is missing here may exist for the program, so the library reports these. */
 bool uro_device_options_check(const struct uro_device_options *options);

@@ -309,8 +309,10 @@ static void read_file(struct uro_config *config, const char *path)
 static void finish_entry(struct uro_entry *entry)
 {
     uro_entry_finish(entry);
-    if (entry->config.problem[0] == '\0')
-        uro_defaults_fill(entry);
+    if (entry->config.problem[0] != '\0')
+        return;
+    uro_defaults_fill(entry); /* finds an interface or an address missing */
+    entry->config.problem_may_end = entry->config.problem[0] != '\0';
 }
 
 void uro_config_read_one(struct uro_config *config, const char *where, char *text)

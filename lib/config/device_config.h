@@ -82,7 +82,8 @@ struct uro_device_config {
     enum uro_port_hugepages hugepages;
     enum uro_log_level log;
     uint64_t most[URO_QUOTA_COUNT];
-    char problem[448]; /* reason, with file and line, why the device cannot be used, or "" */
+    char problem[448];    /* reason, with file and line, why the device cannot be used, or "" */
+    bool problem_may_end; /* another state of the machine would not have the problem */
 };
 
 /* ---- GID indexes ------------------------------------------------------------ */

@@ -271,10 +271,14 @@ static bool is_usable(const struct ifaddrs *all, const struct uro_gid *gid)
     return can_bind;
 }
 
+/* Returns whether the interface is up. @name may be an alternative name, which getifaddrs() does
+ * not return. */
 static bool is_interface_up(const struct ifaddrs *all, const char *name)
 {
-    for (; all != NULL; all = all->ifa_next)
-        if (strcmp(all->ifa_name, name) == 0)
+    const unsigned index = if_nametoindex(name);
+
+    for (; all != NULL && index != 0; all = all->ifa_next)
+        if (if_nametoindex(all->ifa_name) == index)
             return (all->ifa_flags & IFF_UP) != 0;
     return false;
 }
@@ -296,22 +300,6 @@ bool uro_netdev_is_up(const struct uro_device_config *config)
         up = is_usable(all, &config->gids[i]);
     freeifaddrs(all);
     return up;
-}
-
-bool uro_netdev_has_udp_port(const struct uro_gid *gid, uint16_t port)
-{
-    FILE *in = fopen("/proc/thread-self/net/udp", "re");
-    uint32_t wanted;
-    unsigned address, number;
-    bool has = in == NULL;
-
-    memcpy(&wanted, gid->octets + sizeof gid->octets - sizeof wanted, sizeof wanted);
-    for (char line[512]; !has && fgets(line, sizeof line, in) != NULL;)
-        has = sscanf(line, " %*[^:]: %X:%X", &address, &number) == 2 && number == port &&
-              (address == wanted || address == INADDR_ANY);
-    if (in != NULL)
-        (void)fclose(in);
-    return has;
 }
 
 /* Returns the speed of an interface in Mb/s from the kernel, or 0 if the kernel has none. */

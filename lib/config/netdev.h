@@ -68,10 +68,6 @@ uint32_t uro_netdev_index(const struct uro_device_config *config, uint32_t index
  * a link without an interface. */
 bool uro_netdev_is_up(const struct uro_device_config *config);
 
-/* Returns whether any process or the kernel has UDP port @port at the IPv4 address @gid. Returns
- * true if the kernel does not list its sockets. */
-bool uro_netdev_has_udp_port(const struct uro_gid *gid, uint16_t port);
-
 /* Returns the speed of the port in Mb/s. The result is one of the speeds in stats/link_rate.h: the
  * speed of rate=, or else the kernel's speed of the interface, rounded down. Without an interface
  * and over loopback the result is 100 Gb/s. If the kernel has no speed, the result is 10 Gb/s. */

@@ -592,11 +592,6 @@ uint32_t uro_device_speed(const struct uro_device *device)
     return uro_device_started(device) ? device->speed : uro_netdev_speed(&device->config);
 }
 
-bool uro_host_port_is_taken(const struct uro_gid *gid)
-{
-    return uro_netdev_has_udp_port(gid, URO_ROCE_PORT);
-}
-
 bool uro_device_gone(const struct uro_device *device)
 {
     return atomic_load_explicit(&device->gone, memory_order_acquire);

@@ -210,10 +210,6 @@ struct uro_conn_handlers {
 };
 void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers);
 
-/* Returns whether any program of this machine has UDP port 4791 at the IPv4 address @gid. Returns
- * true if the kernel does not list its sockets. */
-bool uro_host_port_is_taken(const struct uro_gid *gid);
-
 /* ---- refused calls ---------------------------------------------------------- */
 
 /* Records and prints that the call @call was refused with the errno @error. @probe: a call by which

@@ -134,29 +134,14 @@ static int find_device(struct uro_id *id)
     return -EADDRNOTAVAIL;
 }
 
-/* Returns whether @gid may be the address of another program. The device of @config has an address
- * in 127.0.0.0/8, or ::1. */
-static bool may_be_peer(const struct uro_device_config *config, const struct uro_gid *gid)
-{
-    static const uint8_t localhost[] = { 127, 0, 0, 1 };
-    const struct uro_gid first = uro_gid_from_ipv4(localhost);
-
-    return !uro_gid_equal(gid, &first) ||
-           !uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES) ||
-           uro_host_port_is_taken(gid);
-}
-
 bool uro_bind_is_this_host(const struct uro_sock *sock)
 {
-    const struct uro_gid gid = uro_sock_gid(sock);
-
     if (!uro_sock_is_loopback(sock))
         return false;
     for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++) {
         const struct uro_device_config *config = uro_device_config(*device);
         for (uint32_t i = 0; i < config->gid_count; i++)
-            if (uro_sock_fits(sock, &config->gids[i]) && uro_gid_is_loopback(&config->gids[i]) &&
-                (uro_gid_equal(&gid, &config->gids[i]) || may_be_peer(config, &gid)))
+            if (uro_sock_fits(sock, &config->gids[i]) && uro_gid_is_loopback(&config->gids[i]))
                 return false;
     }
     return true;

@@ -21,9 +21,8 @@ bool uro_bind_in_scope(const struct uro_device *device, uint32_t scope);
  *                   or no port is free */
 URO_NODISCARD int uro_bind_to(struct uro_id *id, struct uro_sock *source);
 
-/* Returns whether the address stands for this machine: a loopback address that no device has. If a
- * device has another address in 127.0.0.0/8, such addresses are peers, except for 127.0.0.1 while
- * no program has the RoCEv2 port there. */
+/* Returns whether the address stands for this machine: a loopback address, while no device has any
+ * loopback address of the family. */
 bool uro_bind_is_this_host(const struct uro_sock *sock);
 
 /* Sets @sock to the first address of its family that a device has. Returns false if no device has

@@ -167,7 +167,8 @@ static int accept_either(struct uro_id *id, const struct rdma_ucm_accept *in)
     if (!read_data(&param, 0, &in->conn_param))
         return -EINVAL;
     id->uid = in->uid;
-    int error = uro_conn_accept(id->conn, &param, uro_device_now());
+    id->began = uro_device_now();
+    int error = uro_conn_accept(id->conn, &param, id->began);
     if (error != 0)
         id->uid = before;
     return error;

@@ -53,19 +53,38 @@ static void rejected(struct uro_device *device, const struct uro_id *id, const c
     uro_log_late_failure(device, false, ECONNREFUSED, "rdma_connect", text);
 }
 
+/* Returns what the user can do about a peer that did not answer. A program that means its own
+ * machine by 127.0.0.1 does not reach a device that has another loopback address. */
+static const char *advice(const struct uro_device *device, const struct uro_id *id, bool active,
+                          char text[static TEXT_MAX])
+{
+    const struct uro_device_config *config = uro_device_config(device);
+    const struct uro_gid gid = uro_sock_gid(&id->dest);
+    const struct uro_gid localhost = uro_gid_from_ipv4((const uint8_t[]){ 127, 0, 0, 1 });
+    char there[URO_GID_TEXT_MAX], own[URO_GID_TEXT_MAX];
+
+    if (!uro_device_link_up(device))
+        return "the link of this device is down: check its interface and address";
+    if (!active)
+        return "the peer's program ended, or packets to it are lost";
+    if (!uro_gid_equal(&gid, &localhost) || uro_gid_equal(&gid, &config->gids[1]))
+        return "start the peer's program under uroce, or check its address and UDP port 4791 in "
+               "firewalls";
+    (void)snprintf(text, TEXT_MAX, "%s is not an address of this device, whose address is %s",
+                   uro_gid_text(&gid, there), uro_gid_text(&config->gids[1], own));
+    return text;
+}
+
 static void unanswered(struct uro_device *device, const struct uro_id *id, const char *peer,
                        const struct uro_conn *conn)
 {
-    char text[TEXT_MAX];
+    char text[2 * TEXT_MAX], why[TEXT_MAX];
 
     (void)snprintf(
         text, sizeof text, "no answer from %s in %u s%s; %s", peer,
         SECONDS(uro_device_now() - id->began),
         conn->undelivered_count > 0 ? ", and ICMP says that UDP port 4791 is closed there" : "",
-        uro_device_link_up(device)
-            ? "start the peer's program under uroce, or check its address and UDP port "
-              "4791 in firewalls"
-            : "the link of this device is down: check its interface and address");
+        advice(device, id, conn->active, why));
     uro_log_late_failure(device, true, ETIMEDOUT, conn->active ? "rdma_connect" : "rdma_accept",
                          text);
 }

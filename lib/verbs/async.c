@@ -2,19 +2,8 @@
 /* async.c - asynchronous events: errors of queue pairs and CQs, SRQ limits, and changes of the
  * port's state. */
 #include <errno.h>
-#include <fcntl.h>
 
 #include "verbs/objects.h"
-
-/* Starts the device of a program that waits for an event, so that the events of the port happen
- * also if the program creates no object. A program that does not wait (O_NONBLOCK) only empties the
- * queue. If the device does not start, the program waits all the same. */
-static void start_to_wait(struct ibv_context *context)
-{
-    if (!uro_device_started(uro_ibv_host(context)) &&
-        (fcntl(context->async_fd, F_GETFL) & O_NONBLOCK) == 0)
-        (void)!uro_ibv_start(context);
-}
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
@@ -24,7 +13,6 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
         errno = EIO;
         return -1;
     }
-    start_to_wait(context);
     const struct uro_event_node *node = uro_events_take(&uro_ibv_context(context)->events);
     if (node == NULL)
         return -1;

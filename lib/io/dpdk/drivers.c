@@ -30,7 +30,7 @@ static const struct uro_link_option pcap[] = {
 
 /* DPDK's driver ignores options that it does not know, so the table is complete. */
 static const struct uro_link_option ring[] = {
-    TEXT("nodeaction", "NAME:NODE:ACTION of DPDK; see its driver net_ring"),
+    REPEATED_TEXT("nodeaction", "NAME:NODE:ACTION of DPDK; see its driver net_ring"),
 };
 
 static const struct uro_link_option null[] = {
