@@ -13,11 +13,10 @@ struct uro_device_options {
 /* Adds the value of --device. Returns false after a message. */
 bool uro_device_options_add(struct uro_device_options *options, const char *spec);
 
-/* Sets UROCE_DEVICES or UROCE_CONFIG, if an option names devices.
- * Returns false after a message. */
+/* Sets UROCE_DEVICES or UROCE_CONFIG if an option names devices. Returns false after a message. */
 bool uro_device_options_apply(struct uro_device_options *options);
 
 /* Checks the devices after uro_device_options_apply(). Prints a message if the configuration names
- * no device. Returns false after a message if a --device is wrong. An interface or
- * an address that is missing here may exist for the program, so the library reports these. */
+ * no device. Returns false after a message if a --device is wrong. Does not report an interface or
+ * an address that is missing: the program may create it, or run in another network namespace. */
 bool uro_device_options_check(const struct uro_device_options *options);

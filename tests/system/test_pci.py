@@ -226,7 +226,7 @@ def with_rxe(card: str, row: interop.Case, case: Case) -> None:
 # Sends a frame that no protocol uses to all hosts.
 SEND_FRAME = ("import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('{tap}', 0)); "
               "s.send(bytes((255,) * 6 + (2, 0, 0, 0, 0, 9, 0x88, 0xb5)) + bytes(46))")
-# What verbose=yes prints
+# With verbose=yes, the driver prints one of these lines.
 WAKES, MISSING = "receive interrupts wake the device", "the device is polled, because receive interrupts do not arrive"
 NO_INTERRUPTS = ("e1000e", "e1000")  # DPDK's driver requests interrupts that never arrive
 

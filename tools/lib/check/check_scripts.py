@@ -25,6 +25,9 @@ def check_shell(report: sources.Report, rel: pathlib.PurePath, path: pathlib.Pat
         report.add(rel, None, f"{shell}: {run.stderr.strip()}")
     if not re.search(r"^set -\w*[eu]", path.read_text(), re.M) and path.name != "init":
         report.add(rel, 1, "a shell script starts with set -eu (only guest/init must continue after an error)")
+    before, installs, _ = path.read_text().partition("\ntools/setup-packages ")
+    if installs and re.search(r"^/usr/bin/python3", before, re.M):
+        report.add(rel, None, "runs python3 before tools/setup-packages, which installs it: first check that /usr/bin/python3 exists")
 
 
 def check_commands(report: sources.Report, root: pathlib.Path) -> None:
