@@ -210,6 +210,19 @@ def no_writable_directory__run__one_line_for_each_affected_part(case: Case) -> N
     has(lines[1], "uroce run: XDG_RUNTIME_DIR, TMPDIR and /tmp: cannot write files of the devices", "Set TMPDIR")
 
 
+# ---- the command line of run ------------------------------------------------------------------------------------------------
+
+def absent_interface__run__works_because_the_program_may_make_it(case: Case) -> None:
+    for spec in ("a:udp,iface=absent0", "a:net_af_packet0,iface=absent0;ip=10.9.8.7/24"):
+        done = case.call("run", "-q", "-d", spec, "true")
+        equal((done.returncode, done.stderr), (0, ""))
+
+
+def blanks_around_a_device__run__are_ignored(case: Case) -> None:
+    done = case.call("run", "-q", "-d", f" {DEVICE}\n", "sh", "-c", 'printf %s "$UROCE_DEVICES"')
+    equal((done.returncode, done.stdout), (0, DEVICE))
+
+
 CASES = uroce_case.named_cases(globals())
 
 if __name__ == "__main__":

@@ -128,6 +128,7 @@ CASES = [
     ("check_scripts.py", {"tools/a.py": PY + "def f(:\n"}, "Python"),
     ("check_scripts.py", {"tools/a": "#!/bin/sh\nset -eu\nif true; then\n"}, "sh:"),
     ("check_scripts.py", {"tools/a": "#!/bin/sh\ntrue\n"}, "set -eu"),
+    ("check_scripts.py", {"tools/a": "#!/bin/sh\nset -eu\n/usr/bin/python3 x\ntools/setup-packages demo\n"}, "runs python3 before"),
     ("check_glossary.py", {"lib/core/a_new.c": c("")}, 'lib/core/a_new.c: "new" is in neither docs/GLOSSARY.md nor'),
     ("check_glossary.py", {"docs/GLOSSARY.md": "- **a**: the letter.\n"}, "a: docs/GLOSSARY.md defines it, too"),
     ("format --check", {"lib/core/a.c": c("int  a ;\n")}, "not laid out"),
