@@ -50,10 +50,16 @@ class Job(pairs.Pair):
         if os.geteuid() == 0 and not self.drop:
             command.append("--allow-run-as-root")
         # A shell chooses the command of the rank: mpirun of Open MPI 5.0.7 crashes when ranks have commands of their own.
-        choose = " ".join(f"{number}) exec {shlex.join([*rank, str(program)])};;" for number, rank in enumerate(ranks))
+        # Each rank writes its errors to a file of its own: mpirun forwards pieces of them that do not end with a line, so that a
+        # line of one rank can stand inside a line of another.
+        errors = [self.where / f"rank{number}.errors" for number in range(len(ranks))]
+        choose = " ".join(f"{number}) exec {shlex.join([*rank, str(program)])} 2>{shlex.quote(str(errors[number]))};;"
+                          for number, rank in enumerate(ranks))
         command += ["-np", str(len(ranks)), "sh", "-c", f"case $OMPI_COMM_WORLD_RANK in {choose} esac"]
         self.command = lambda _role, words: words
-        return self.alone(command, SECONDS)
+        output = self.alone(command, SECONDS)
+        output.text += "".join(path.read_text() for path in errors if path.exists())
+        return output
 
 
 def two_ranks(case: Case, transport: str, device: str | None = None) -> pairs.Output:
