@@ -636,8 +636,10 @@ static const char *one_engine_reason(const struct uro_device_config *config)
 {
     const char *hub = strstr(config->link, ",hub=no");
 
-    if (config->driver != NULL && !uro_port_driver_has(config->driver, URO_DRIVER_ENGINES))
-        return "only links over UDP can have several engines";
+    /* engines=auto: only if no engine has to copy the frames of another */
+    if (config->engines_auto && config->driver != NULL &&
+        !uro_port_driver_has(config->driver, URO_DRIVER_ENGINES))
+        return "the engines have one port";
     if (hub != NULL && (hub[7] == '\0' || hub[7] == ','))
         return "several engines share the address, which hub=no forbids";
     if (config->progress == URO_PROGRESS_CALLER)

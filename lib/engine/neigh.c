@@ -149,14 +149,14 @@ static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *
         URO_MARK("MCAST.HOP");
         entry->hop.mac = uro_mac_multicast(&entry->address);
         entry->hop.way = URO_TX_BOTH;
-    } else if (neigh->config->qpn_prefix == 0 && ours(neigh, &entry->address)) {
+    } else if (ours(neigh, &entry->address)) {
+        /* With a prefix, other engines share the address: core/path.c compares the prefix. */
         entry->hop.mac = neigh->config->mac;
-        entry->hop.way = URO_TX_LOCAL;
+        entry->hop.way = neigh->config->qpn_prefix == 0 ? URO_TX_LOCAL : URO_TX_WIRE;
+        entry->hop.qpn_prefix = neigh->config->qpn_prefix;
     } else if (neigh->config->link_routes) {
-        const bool own = ours(neigh, &entry->address); /* other processes may share the address */
-        entry->hop.mac = own ? neigh->config->mac : link_mac;
+        entry->hop.mac = link_mac;
         entry->hop.way = URO_TX_WIRE;
-        entry->hop.qpn_prefix = own ? neigh->config->qpn_prefix : 0;
     } else {
         return false;
     }
@@ -167,7 +167,8 @@ static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *
 
 static bool is_fixed(const struct uro_neigh *neigh, const struct uro_neigh_entry *entry)
 {
-    return neigh->config->link_routes || entry->hop.way != URO_TX_WIRE;
+    return neigh->config->link_routes || entry->hop.way != URO_TX_WIRE ||
+           entry->hop.qpn_prefix != 0;
 }
 
 int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_gid *dest,

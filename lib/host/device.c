@@ -38,6 +38,7 @@
 #include "host/device.h"
 #include "host/fork.h"
 #include "host/pcap.h"
+#include "io/engines/port.h"
 #include "wire/ip.h"
 
 #define CACHE_LINE   64u
@@ -280,6 +281,30 @@ static int build_engine(struct uro_device *device)
     return 0;
 }
 
+/* Opens the port of the engine. The engines of a device have one link, unless the driver gives each
+ * of them a port. */
+static struct uro_port *open_port(struct uro_device *device)
+{
+    const struct uro_device_config *config = &device->config;
+    const bool forked = uro_fork_generation() > 1;
+    const bool shared =
+        config->engines > 1 && !uro_port_driver_has(config->driver, URO_DRIVER_ENGINES);
+
+    if (shared && device->engine_index > 0)
+        return uro_engines_port_join(device->first_engine->port, device->engine_index);
+    struct uro_port *inner = uro_plugin_open(config, forked, device->problem);
+    if (inner == NULL || !shared)
+        return inner;
+    struct uro_port *port = uro_engines_port_open(inner, config->engines);
+    if (port == NULL) {
+        (void)snprintf(device->problem, sizeof device->problem,
+                       "engines=%u: no memory or file descriptor is left: %s", config->engines,
+                       strerror(errno));
+        uro_port_close(inner);
+    }
+    return port;
+}
+
 static int bring_up(struct uro_device *device)
 {
     (void)sigemptyset(&device->ignored);
@@ -293,7 +318,7 @@ static int bring_up(struct uro_device *device)
     }
     if (uro_pcap_open(device) != 0)
         return -ENODEV;
-    device->port = uro_plugin_open(&device->config, uro_fork_generation() > 1, device->problem);
+    device->port = open_port(device);
     if (device->port == NULL)
         return -ENODEV;
     if (uro_impair_open(device) != 0)

@@ -89,6 +89,7 @@ void engines_write_to(struct side *from, const struct ibv_mr *mr)
 int engines_run(const char *name, const struct CMUnitTest *tests, size_t count)
 {
     char address[API_ADDRESS], alone[API_ADDRESS], two[API_ADDRESS], half[API_ADDRESS], text[512];
+    char link[64];
 
     if (own_runtime_make(NULL) != 0)
         return 1;
@@ -102,11 +103,15 @@ int engines_run(const char *name, const struct CMUnitTest *tests, size_t count)
                    address);
     if (system(text) != 0)
         return 1;
+    if (getenv("ENGINES_LINK") != NULL)
+        (void)snprintf(link, sizeof link, "%s;ip=10.1.0.1/24", getenv("ENGINES_LINK"));
+    else
+        (void)snprintf(link, sizeof link, "udp,ip=%s", address);
     (void)snprintf(
         text, sizeof text,
-        "uroce0:udp,ip=%s;engines=%u auto:udp,ip=%s;engines=auto two:udp,ip=%s;engines=2 "
+        "uroce0:%s;engines=%u auto:udp,ip=%s;engines=auto two:udp,ip=%s;engines=2 "
         "half:udp;ip=%s,%s;engines=auto later:udp,ip=%s;engines=3 broken:udp,ip=%s;engines=3",
-        address, ENGINES, alone, two, address, half, address, engines_broken_address);
+        link, ENGINES, alone, two, address, half, address, engines_broken_address);
     (void)setenv("UROCE_DEVICES", text, 1);
     const int result = api_run(name, tests, count);
     (void)own_runtime_remove(NULL);

@@ -7,7 +7,7 @@
 #define ENGINES 3
 
 /* Starts the broker of an address, and runs the tests. Devices: "uroce0" with three engines at this
- * address, and
+ * address, or with the link of the environment variable ENGINES_LINK, and
  *   auto    engines=auto, no broker
  *   two     engines=2, no broker
  *   half    engines=auto, and only the first of its two addresses has a broker
