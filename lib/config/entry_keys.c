@@ -636,7 +636,7 @@ static const char *one_engine_reason(const struct uro_device_config *config)
 {
     const char *hub = strstr(config->link, ",hub=no");
 
-    /* engines=auto: only if no engine has to copy the frames of another */
+    /* Such engines copy frames for each other, which is slower for most programs. */
     if (config->engines_auto && config->driver != NULL &&
         !uro_port_driver_has(config->driver, URO_DRIVER_ENGINES))
         return "the engines have one port";

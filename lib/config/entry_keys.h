@@ -15,7 +15,7 @@
  *     vlan=1..4094                 802.1Q tag of every frame; not udp
  *     vendor_part_id=NUMBER        vendor_part_id in the reply of ibv_query_device
  *     window=1..65536              packets in flight per queue pair
- *     engines=auto|1..16           engines of the device; only with udp
+ *     engines=auto|1..16           engines of the device
  *     retry_7=forever|seven        meaning of retry_cnt 7; Linux rxe: forever
  *     progress=hybrid|thread|caller
  *     cpu=NUMBER                   processor of the service thread

@@ -346,7 +346,7 @@ enum {
     URO_DRIVER_OTHER_OPTIONS = 1 << 5, /* the driver checks options that are not in the table */
     URO_DRIVER_ANY_NAME = 1 << 6,      /* any name follows the prefix: dpdk:net_memif0 */
     URO_DRIVER_DPDK = 1 << 7,    /* DPDK has the link: eal=, hugepages= and telemetry= apply */
-    URO_DRIVER_ENGINES = 1 << 8, /* several engines of a process may have the same link */
+    URO_DRIVER_ENGINES = 1 << 8, /* each engine of a device opens the link itself */
 };
 
 /* One kind of link. */

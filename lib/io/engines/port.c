@@ -34,7 +34,7 @@ struct port {
     uint8_t *waiting_octets; /* memory of the frames of `waiting` */
 };
 
-/* What the ports of a device share. */
+/* The state that all ports of a device use. */
 struct device {
     uint32_t engines;     /* entries of `ports` */
     uint32_t frame_max;   /* bytes */
@@ -152,9 +152,9 @@ static uint32_t receive_inner(struct port *port, struct uro_pkt *pkts, uint32_t 
     return count;
 }
 
-/* Locks the inner port if the engine may receive from it. While another engine has the lock, there
- * is nothing to receive here: it hands over the frames of this engine. While the thread of the first
- * engine sleeps on the inner port, the others leave the frames to it. */
+/* Locks the inner port if the engine may receive from it. While another engine has the lock, that
+ * engine hands over the frames of this engine. While the thread of the first engine sleeps on the
+ * inner port, only that thread may receive. */
 static bool may_receive(struct port *port)
 {
     struct device *device = port->device;

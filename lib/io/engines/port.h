@@ -2,14 +2,15 @@
 /* port.h - one port for all engines of a device, for links whose driver cannot give each engine a
  * port of its own: engines=.
  *
- * Each engine has a port of this kind, with a QPN prefix. All of them wrap one inner port. An engine
- * that receives frames from the inner port keeps its own, and copies those of other engines to
- * their rings. Frames from one engine to another engine of the device also go through the ring, not
- * over the link.
+ * Each engine has a port of this kind, with a QPN prefix. All of them wrap one inner port. An
+ * engine that receives frames from the inner port keeps its own, and copies those of other engines
+ * to their rings. Frames from one engine to another engine of the device also go through the ring,
+ * not over the link.
  *
- * One lock protects the inner port, from receive() to release() too. The thread of the first engine
- * sleeps on the descriptors of the inner port; the others sleep until a frame is in their ring.
- * While it does not sleep, each engine receives from the inner port.
+ * One lock protects the inner port. It is also held while the inner port lends frames, from
+ * receive() to release(). The thread of the first engine sleeps on the descriptors of the inner
+ * port. The others sleep until a frame is in their ring. While the first thread is awake, each
+ * engine receives from the inner port.
  */
 #pragma once
 

@@ -129,6 +129,7 @@ static void engines__number_or_auto__as_many_as_the_link_can_have(void **state)
     assert_int_equal(read_right("a:net_null0;engines=auto")->engines, 1);
     assert_int_equal(read_right("a:udp,ip=127.0.0.1,hub=no;engines=auto")->engines, 1);
     assert_int_equal(read_right("a:net_null0;engines=1")->engines, 1);
+    assert_int_equal(read_right("a:net_null0;engines=2")->engines, 2);
 }
 
 static void line__keys_with_a_choice_of_words__each_word_is_read(void **state)
@@ -268,8 +269,6 @@ static const struct {
     { "a:net_null0;window=65537", "window=65537: must be a number of packets from 1 to 65536" },
     { "a:udp,ip=127.0.0.1;engines=0", "engines=0: must be auto or a number from 1 to 16" },
     { "a:udp,ip=127.0.0.1;engines=17", "engines=17: must be auto or a number from 1 to 16" },
-    { "a:net_null0;engines=2",
-      "engines=2: only links over UDP can have several engines; use engines=1" },
     { "a:udp,ip=127.0.0.1,hub=no;engines=2",
       "engines=2: several engines share the address, which hub=no forbids; use engines=1" },
     { "a:udp,ip=127.0.0.1;progress=caller;engines=2",
