@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_engines_link.c - tests two devices with three engines each. The engines of a device share one
- * port. The argument is the link: memif, af_packet or af_xdp.
+/* test_engines_link.c - tests two devices with three engines each. The engines of a device share
+ * one port. The argument is the link: memif, af_packet or af_xdp.
  */
 #include "api/engines.h"
 
@@ -252,7 +252,7 @@ static void threads__each_writes_from_its_engine__all_data_arrives(void **state)
     }
 }
 
-/* Sends in response to each message, and sleeps until the next one. @first: sends the first. */
+/* Sends in response to each message, and sleeps until the next message. @first: sends first. */
 struct sleeper {
     struct side *side;
     struct ibv_comp_channel *channel;
