@@ -37,7 +37,7 @@ STAGES = {
     "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api", "sanitized"), SANITIZER_ENV),
 }
 # Tests in which several threads run: threads of the library or of the test
-THREADED = ("api/engines", "api/engines_start", "api/threads", "api/rdma_cm_threads", "api/impair", "host/test_contend", "host/test_coalesce", "host/test_lifetime", "host/test_progress", "host/test_round",
+THREADED = ("api/engines", "api/engines_link-memif", "api/engines_link-af_packet", "api/engines_start", "api/threads", "api/rdma_cm_threads", "api/impair", "host/test_contend", "host/test_coalesce", "host/test_lifetime", "host/test_progress", "host/test_round",
             "host/test_silence", "host/test_unmapped", "host/test_waiter", "io/test_memif_threads", "verbs/test_events", "base/test_doorbell", "base/test_mark", "scenario/test_rc_read")
 TSAN = ["-Db_sanitize=thread", "-Db_lundef=false", "-Ddpdk=disabled", "-Dwerror=false"]
 MEMCHECK = ["valgrind", "--quiet", "--error-exitcode=1", "--leak-check=full",
