@@ -11,8 +11,8 @@
  *     event DISCONNECTED               <----- DREP -----
  *     both: event TIMEWAIT_EXIT when no late packet can arrive any more
  *
- * For UD, the messages ask for the queue pair of a service (SIDR). The events are REQUEST and then
- * RESPONSE or REJECTED, without a connection.
+ * For UD, the messages ask for the queue pair of a service (SIDR), without a connection. The
+ * passive side gets the event REQUEST. The active side gets RESPONSE, REJECTED or UNREACHABLE.
  *
  * The program owns a connection from uroce_conn_connect(), or from its event REQUEST, until
  * uroce_conn_close(). After that, the engine still sends the messages that end the connection.
@@ -64,7 +64,7 @@ struct uroce_conn_target {
     struct uroce_address address;
     uint64_t service_id;
     uint32_t path_mtu;        /* bytes: 256, 512, 1024, 2048 or 4096 */
-    uint8_t ack_timeout;      /* 0..31: ACK timeout of the peer's queue pair, 4.096 us * 2^n */
+    uint8_t ack_timeout;      /* 0..31: ACK timeout of both queue pairs, 4.096 us * 2^n */
     uint8_t response_timeout; /* 0..31: time within which either side must answer, 4.096 us * 2^n */
     uint8_t retries;          /* 0..15: retransmissions of a message */
     uint8_t reserved[5];      /* 0 */
@@ -72,9 +72,9 @@ struct uroce_conn_target {
 
 /* ---- listening ---------------------------------------------------------- */
 
-/* Listens for requests to @service_id at the address with the GID index @sgid_index, or at all
- * addresses when it is negative. The engine keeps at most @backlog requests whose event was not
- * taken. Events of kind REQUEST contain @user. Returns 0 or
+/* Listens for requests to @service_id at the address with the GID index @sgid_index. A negative
+ * @sgid_index stands for all addresses. The engine keeps at most @backlog requests whose event was
+ * not taken. Events of kind REQUEST contain @user. Returns 0 or
  *   -EINVAL      the GID index has no address, or @backlog is 0
  *   -EADDRINUSE  another listener has the service at this address
  *   -ENOMEM      out of memory */
@@ -109,13 +109,13 @@ int uroce_conn_confirm(struct uroce_conn *conn, uint64_t now);
 #define UROCE_REJECT_CONSUMER     28u /* the program of the peer rejected */
 
 /* Rejects a request or a response, with @length bytes of private data at @data, which may be NULL
- * when @length is 0. Returns 0, or -EINVAL when there is nothing to reject or too much data (148
- * bytes; UD: 136). */
+ * when @length is 0. For UD, @reason is not sent. Returns 0, or -EINVAL when there is nothing to
+ * reject, too much data (148 bytes; UD: 136), or @reason exceeds 65535. */
 int uroce_conn_reject(struct uroce_conn *conn, unsigned reason, const void *data, uint32_t length,
                       uint64_t now);
-/* Establishes a connection whose data arrived before the confirmation (UROCE_EVENT_COMM_EST): the
- * data proves that the peer is ready. Returns 0, also when the connection is established already,
- * or -EINVAL in other states. */
+/* Establishes a connection whose data arrived before the confirmation of the peer
+ * (UROCE_EVENT_COMM_EST): the data proves that the peer is ready. Returns 0, also when the
+ * connection is established already, or -EINVAL in other states. */
 int uroce_conn_established(struct uroce_conn *conn, uint64_t now);
 /* Disconnects. Returns 0, also when the peer has disconnected already, or -EINVAL when there is no
  * connection. */
@@ -129,10 +129,9 @@ enum uroce_conn_event_kind {
     UROCE_CONN_REQUEST = 0,      /* event of a listener: a peer requests a connection */
     UROCE_CONN_RESPONSE = 1,     /* the peer accepted */
     UROCE_CONN_CONFIRMED = 2,    /* the peer received the acceptance */
-    UROCE_CONN_REJECTED = 3,     /* status: reason of the rejection */
+    UROCE_CONN_REJECTED = 3,     /* status: reason of the rejection; UD: status of the SIDR_REP */
     UROCE_CONN_UNREACHABLE = 4,  /* the peer did not answer in time */
-    UROCE_CONN_DISCONNECTED = 5, /* the peer disconnected, answered uroce_conn_disconnect(),
-                                  * or did not answer it in time */
+    UROCE_CONN_DISCONNECTED = 5, /* the connection ended, on either side */
     UROCE_CONN_TIMEWAIT_EXIT = 6
 };
 
@@ -155,13 +154,15 @@ int uroce_conn_peer(const struct uroce_conn *conn, struct uroce_conn_param *para
 int uroce_conn_target(const struct uroce_conn *conn, struct uroce_conn_target *target);
 /* Writes the attributes that move the queue pair of the connection to @state (INIT, RTR or RTS)
  * to @attr, and their mask for uroce_qp_modify() to @mask. Returns 0, or -EINVAL when @state is
- * another state or the peer has not sent its parameters yet. */
+ * another state. For RTR and RTS, also returns -EINVAL before the peer has sent its parameters, and
+ * after the connection has ended. */
 int uroce_conn_attr(const struct uroce_conn *conn, enum uroce_qp_state state,
                     struct uroce_qp_attr *attr, unsigned *mask);
 
-/* Sends disconnections on all connections, for a program that ends. Call it again after
- * uroce_engine_input() and uroce_engine_output(), until it returns 1: each peer has answered,
- * or did not answer in time. Returns 0 before that, or -EINVAL when @engine is NULL. */
+/* Disconnects or rejects all connections, for a program that ends. Call this function again after
+ * uroce_engine_input() and uroce_engine_output(), until it returns 1: each peer has answered its
+ * disconnection, or did not answer in time. Returns 0 before that, or -EINVAL when @engine is NULL.
+ */
 int uroce_engine_end_connections(struct uroce_engine *engine, uint64_t now);
 
 #ifdef __cplusplus

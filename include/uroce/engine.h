@@ -3,9 +3,9 @@
  * themselves. Examples are the test bench of a network card, a model of a switch, and a program
  * over DPDK.
  *
- * An engine is one port of one device: the transport, ARP, neighbour discovery and ICMP echo. It
- * has no thread, no socket and no clock, makes no callback and prints nothing. The program repeats
- * four calls:
+ * An engine is one port of one device: the transport, connections, multicast groups, ARP, neighbour
+ * discovery and ICMP echo. It has no thread, no socket and no clock, makes no callback and prints
+ * nothing. The program repeats four calls:
  *
  *     uroce_engine_input()    takes frames that arrived
  *     uroce_engine_output()   runs the timers that are due, and returns the frames to send
@@ -18,11 +18,11 @@
  * uroce/objects.h.
  *
  * Time is in nanoseconds since any origin, and may be virtual. It never decreases: a call with an
- * earlier time fails with -EINVAL. Frames are Ethernet frames without the frame check sequence:
- * from the destination address to the end of the ICRC.
+ * earlier time fails with -EINVAL. Frames are Ethernet frames from the destination address on,
+ * without the frame check sequence.
  *
  * Threads: one thread at a time calls an engine, or creates, changes or destroys its objects. Other
- * threads may post, poll and call uroce_engine_rung() meanwhile (uroce/objects.h). Different
+ * threads may post, poll, arm and call uroce_engine_rung() meanwhile (uroce/objects.h). Different
  * engines are independent.
  * Errors: a function that returns int returns a negated errno value when it fails, and has changed
  * nothing then.
@@ -57,7 +57,7 @@ struct uroce_engine;
 int uroce_gid_parse(const char *text, uint8_t gid[UROCE_GID_SIZE]);
 
 struct uroce_net {
-    uint8_t gid[UROCE_GID_SIZE]; /* address of the port */
+    uint8_t gid[UROCE_GID_SIZE]; /* unicast address of the port */
     uint8_t prefix;              /* length of the subnet prefix: 0..32 for IPv4, 0..128 for IPv6 */
 };
 
@@ -70,7 +70,7 @@ struct uroce_engine_config {
     struct uroce_net addresses[UROCE_ADDRESSES_MAX]; /* GIDs 1..; GID 0 is made from @mac */
     uint8_t gateway4[UROCE_GID_SIZE]; /* next hop for other IPv4 subnets; zero: none */
     uint8_t gateway6[UROCE_GID_SIZE]; /* next hop for other IPv6 subnets; zero: none */
-    uint8_t seed[UROCE_SEED_SIZE];    /* seed of the random QPNs, keys and first PSNs */
+    uint8_t seed[UROCE_SEED_SIZE];    /* seed of all random numbers of the engine */
     uint32_t window;         /* packets that a queue pair may have in flight, 1..65536; 0: 256 */
     uint32_t reorder_buffer; /* packets, 0..4096; 0: drop out-of-order packets */
     uint16_t source_port;    /* UDP source port of all packets; 0: a port for each connection */
@@ -84,8 +84,7 @@ struct uroce_engine_config {
 
 /* Creates an engine. Returns 0 or
  *   -EINVAL  an argument is NULL, @config->size is too small, or a value is out of its range
- *   -E2BIG   @config->size is larger than in this version, and a member that this version does not
- *            have is not zero
+ *   -E2BIG   @config->size exceeds 4096, or a member that this version does not have is not zero
  *   -ENOMEM  out of memory */
 int uroce_engine_create(const struct uroce_engine_config *config, uint64_t now,
                         struct uroce_engine **engine);
@@ -94,7 +93,7 @@ int uroce_engine_create(const struct uroce_engine_config *config, uint64_t now,
  * engine exists. */
 int uroce_engine_destroy(struct uroce_engine *engine);
 
-/* A received frame. The engine does not use its memory after the call. */
+/* A frame. The engine does not use its memory after uroce_engine_input(). */
 struct uroce_packet {
     const uint8_t *bytes;
     uint32_t length; /* bytes */
@@ -129,7 +128,7 @@ uint32_t uroce_engine_frame_max(const struct uroce_engine *engine);
 
 /* Returns the time at which uroce_engine_output() must be called even if nothing arrives. This time
  * may have passed. Returns UROCE_TIME_NEVER when the engine has nothing to do until a frame arrives
- * or a request is posted. */
+ * or a request is posted, and when @engine is NULL. */
 uint64_t uroce_engine_next(const struct uroce_engine *engine);
 
 /* Returns 1 when a posted request waits for uroce_engine_output(), else 0. Threads: any. */
@@ -170,18 +169,19 @@ int uroce_engine_looped(const struct uroce_engine *engine, struct uroce_packet *
                         uint32_t max);
 
 /* Sets the largest IP packet that the link carries from now on, in bytes. Connected queue pairs
- * keep their path MTU. A queue pair that connects later gets no larger path MTU. Returns 0, or
- * -EINVAL when @engine is NULL, or @mtu is below 576 or exceeds the MTU of the configuration. */
+ * keep their path MTU. A queue pair that connects later cannot get a path MTU that needs larger IP
+ * packets. Returns 0, or -EINVAL when @engine is NULL, or @mtu is below 576 or exceeds the MTU of
+ * the configuration. */
 int uroce_engine_set_mtu(struct uroce_engine *engine, uint32_t mtu);
 
-/* Reports that the link went down (@up is 0) or came up. When it comes up, the engine resolves its
- * neighbours again. A new engine assumes that the link is up. Returns 0, or -EINVAL when @engine is
- * NULL or @now is earlier than in the last call. */
+/* Reports that the link went down (@up is 0) or came up. When the link comes up, the engine
+ * resolves its neighbours again. A new engine assumes that the link is up. Returns 0, or -EINVAL
+ * when @engine is NULL or @now is earlier than in the last call. */
 int uroce_engine_link(struct uroce_engine *engine, int up, uint64_t now);
 
 /* Writes the value of the counter with the name @counter to @value. uroce_counter_name() lists the
  * names (uroce/uroce.h). Returns 0, -EINVAL when an argument is NULL, or -ENOENT when no counter
- * has this name. */
+ * of an engine has this name: engines have no counters of cables. */
 int uroce_engine_counter(const struct uroce_engine *engine, const char *counter, uint64_t *value);
 
 /* Returns the value of the counter @index, a number as in uroce_counter_name(). Returns 0 for the

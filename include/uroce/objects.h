@@ -5,15 +5,16 @@
  *
  * Threads: one thread at a time posts to a send queue, one posts to a receive queue, and one polls
  * or arms a CQ. These may be different threads, and may run while another thread calls the engine.
- * One thread at a time calls any of the other functions, or the functions of uroce/engine.h.
+ * One thread at a time calls any of the other functions, or the functions of uroce/engine.h. A
+ * function whose comment says "Threads: any" has none of these limits.
  * Objects: a function that takes several objects returns -EINVAL when they belong to different
  * engines. No function detects a pointer to a destroyed object.
  * Sizes: a struct of which the program sets the member `size` may grow in later versions. Every
  * other struct keeps its size; a later version may give a meaning to its reserved members. The
  * program sets these to 0.
- * Errors: as in uroce/engine.h. Every function that returns int returns -EINVAL when a pointer is
- * NULL, unless its comment allows NULL. Functions that do not return int return 0 when a pointer is
- * NULL.
+ * Errors: as in uroce/engine.h. Every function that returns int returns -EINVAL when a pointer
+ * other than @user is NULL, unless its comment allows NULL. Functions that do not return int return
+ * 0 or NULL when a pointer is NULL.
  *
  * Sources: IBTA Architecture Specification Vol. 1, chapters 9 to 11, and Annexes A14 (XRC) and A19
  * (FLUSH, ATOMIC WRITE); man 3 ibv_create_qp, ibv_modify_qp, ibv_query_qp, ibv_post_send,
@@ -66,8 +67,8 @@ int uroce_pd_destroy(struct uroce_pd *pd);
  * Work requests and peers address the bytes by their virtual addresses in this process, or with
  * ZERO_BASED by their offset in the region. The engine does not make memory persistent: use
  * FLUSH_PERSISTENT for persistent memory only. Returns 0 or
- *   -EINVAL  @length is 0 or exceeds the address space, or @access has an unknown bit or lacks
- *            LOCAL_WRITE
+ *   -EINVAL  @length is 0 or exceeds the address space, or @access has an unknown bit, or has
+ *            REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE
  *   -ENOMEM  out of memory */
 int uroce_mr_create(struct uroce_pd *pd, void *memory, size_t length, unsigned access,
                     struct uroce_mr **mr);
@@ -95,7 +96,7 @@ int uroce_mw_create(struct uroce_pd *pd, enum uroce_mw_type type, struct uroce_m
 int uroce_mw_destroy(struct uroce_mw *mw);
 /* Returns the present rkey of the window. A binding takes effect when the engine executes it. */
 uint32_t uroce_mw_key(const struct uroce_mw *mw);
-/* Returns 1 while the window is bound, else 0. */
+/* Returns 1 while the window is bound, else 0. @mw may be NULL: 0. */
 int uroce_mw_is_bound(const struct uroce_mw *mw);
 
 /* ---- completion queues -------------------------------------------------- */
@@ -151,7 +152,7 @@ struct uroce_completion {
     uint32_t qpn;
     uint32_t source_qpn;    /* sender of a datagram */
     uint64_t time;          /* time of the engine call that completed the request */
-    uint32_t service_level; /* service level of a datagram */
+    uint32_t service_level; /* a received datagram: 10 (IPv4) or 9 (IPv6) */
     uint32_t reserved[3];   /* 0 */
 };
 
@@ -271,7 +272,7 @@ struct uroce_qp_config {
  *   -EINVAL  a value is out of its range, an object is missing, the type does not use one of the
  *            objects, or an object is of another engine
  *   -E2BIG   as for uroce_engine_create()
- *   -ENOMEM  out of memory */
+ *   -ENOMEM  out of memory, or the engine has a qpn_prefix and all queue pairs that it allows */
 int uroce_qp_create(struct uroce_pd *pd, const struct uroce_qp_config *config,
                     struct uroce_qp **qp);
 /* Destroys a queue pair, detaches it from its multicast groups and drops its completions from its
@@ -316,7 +317,7 @@ enum uroce_qp_state {
 /* Queue pair attributes, as in struct ibv_qp_attr. */
 struct uroce_qp_attr {
     enum uroce_qp_state state;
-    uint32_t access;   /* set of UROCE_ACCESS_REMOTE_* that the peer may use */
+    uint32_t access;   /* UROCE_ACCESS_REMOTE_* and _FLUSH_* that the peer may use */
     uint32_t path_mtu; /* payload of a packet in bytes: 256, 512, 1024, 2048 or 4096 */
     uint32_t dest_qpn;
     uint32_t qkey;
@@ -346,7 +347,8 @@ struct uroce_qp_attr {
 int uroce_qp_modify(struct uroce_qp *qp, const struct uroce_qp_attr *attr, unsigned mask,
                     uint64_t now);
 
-/* Writes all attributes of the queue pair to @attr, as the program has set them. Returns 0. */
+/* Writes the present state of the queue pair, and the other attributes as the program has set them,
+ * to @attr. Returns 0. */
 int uroce_qp_query(const struct uroce_qp *qp, struct uroce_qp_attr *attr);
 
 /* Returns the state of the queue pair. Threads: any. */
@@ -438,15 +440,16 @@ struct uroce_send {
 /* Posts a request to the send queue. The next uroce_engine_output() takes the request. LOCAL_INV,
  * BIND_MW and FLUSH have no elements. ATOMIC_WRITE has 8 bytes. For BIND_MW, the program chooses
  * the lower 8 bits of the rkey. The other bits are those of uroce_mw_key(). Returns 0 or
- *   -EINVAL  the state does not allow sends, the queue pair type does not support the opcode, there
- *            are too many elements or bytes, an atomic is not 8 bytes long, a datagram has no
+ *   -EINVAL  the state does not allow sends, the queue pair type does not support the opcode, a
+ *            value is out of its range, there are too many elements or bytes, an inline request is
+ *            not a SEND, WRITE or ATOMIC_WRITE, an atomic is not 8 bytes long, a datagram has no
  *            address handle of the same protection domain, or a binding has no window of the same
  *            protection domain
  *   -ENOMEM  the queue is full */
 int uroce_qp_send(struct uroce_qp *qp, const struct uroce_send *request);
 
-/* Posts a receive for one message. On a UD queue pair the first 40 bytes receive the GRH. Returns 0
- * or
+/* Posts a receive for one message. On a UD queue pair the first 40 bytes receive the GRH. @sges may
+ * be NULL when @sge_count is 0. Returns 0 or
  *   -EINVAL  the queue pair is in RESET, is XRC or has an SRQ, or there are too many elements or
  *            bytes
  *   -ENOMEM  the queue is full */

@@ -39,8 +39,8 @@ struct uroce_port_config {
     uint8_t mac[UROCE_MAC_SIZE]; /* deliver frames for this address and for group addresses */
 };
 
-/* The functions of a driver. A frame begins with the destination address and ends with the ICRC,
- * without a frame check sequence, as in uroce/engine.h. */
+/* The functions of a driver. A frame begins with the destination address and has no frame
+ * check sequence, as in uroce/engine.h. */
 struct uroce_port_ops {
     size_t size; /* sizeof(struct uroce_port_ops): later versions append members */
 
@@ -56,19 +56,19 @@ struct uroce_port_ops {
      * process writes to these frames; uroce ignores their member `shared`. Returns the number of
      * frames. */
     uint32_t (*receive)(void *port, struct uroce_packet *packets, uint32_t max);
-    /* Takes back the frames of the last receive(). NULL: the driver needs no release. */
+    /* Takes back the frames of the last receive(). NULL: the frames are valid until the next
+     * receive(). */
     void (*release)(void *port, const struct uroce_packet *packets, uint32_t count);
 
     /* Returns the number of frames that transmit() can take now; 0 when the link is full. NULL:
      * always UROCE_PORT_BURST. */
     uint32_t (*tx_free_count)(void *port);
     /* Sends the frames, whose memory is valid only during the call. @count is at most the last
-     * result of tx_free_count(). */
+     * result of tx_free_count(), and at most UROCE_PORT_BURST. */
     void (*transmit)(void *port, const struct uroce_packet *packets, uint32_t count);
 
     /* Returns a file descriptor that is readable while a frame waits for receive(). Returns -1
-     * without such a descriptor: liburoce then polls the link at short intervals while the program
-     * waits for events. NULL: -1. */
+     * without such a descriptor: liburoce then polls the link at short intervals. NULL: -1. */
     int (*wait_fd)(void *port);
     /* Returns 0 while the link is down, else 1. NULL: 1. */
     int (*link_up)(void *port);
@@ -78,8 +78,7 @@ struct uroce_port_ops {
  * cannot be removed. Returns 0 or
  *   -EINVAL  an argument except @user is NULL, @name is not 1 to 15 lowercase letters, digits or _,
  *            @ops->size is too small, or open, close, receive or transmit is NULL
- *   -E2BIG   @ops->size is larger than in this version, and a member that this version does not
- *            have is not NULL
+ *   -E2BIG   @ops->size exceeds 4096, or a member that this version does not have is not NULL
  *   -EEXIST  another driver has this name
  *   -ENOSPC  there are 8 drivers already */
 int uroce_port_add(const char *name, const struct uroce_port_ops *ops, void *user);

@@ -100,8 +100,8 @@ int uroce_device_remove(const char *name);
  * The faults of a frame depend only on the seed and on the number of frames that this end sent
  * before. Time is real, so the hundredth frame may be a different packet in each run. (The engine
  * of uroce/engine.h has virtual time.) A cable holds 1024 frames in each direction; a sender waits
- * while it is full. Its counters are cable_sent, cable_lost, cable_duplicated, cable_reordered and
- * cable_nowhere. */
+ * while the cable is full. The counters of a cable are cable_sent, cable_lost, cable_duplicated,
+ * cable_reordered and cable_nowhere. */
 
 /* Changes the faults of the frames that @device sends from now on. @faults has options as above
  * without "cable" and name=, such as "loss=0.5,seed=7". Other options keep their values. With seed=
@@ -114,7 +114,7 @@ int uroce_cable_set(const char *device, const char *faults, char *error, size_t 
  *
  * Each device counts the packets that it sends, receives, drops and retransmits. Each counter has a
  * name, such as "tx_roce". Later versions may add names, but do not change any.
- * uroce_counter_text() describes each. */
+ * uroce_counter_text() describes each counter. */
 
 /* Returns the name of counter number @index, 0, 1, 2 and so on, or NULL when there are no more. */
 const char *uroce_counter_name(unsigned index);
