@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* async.c - asynchronous events: errors of queue pairs and CQs, SRQ limits, and changes of the
- * port's state. */
+/* async.c - asynchronous events of queue pairs, CQs, SRQs, the port and the device. */
 #include <errno.h>
 
 #include "verbs/objects.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* card.h - refuses calls that the card of like= does not support. Without like=, the check costs
- * one comparison with 0 for each new object. Posts are checked only in a context whose card needs
- * the check: uro_card_checks_posts().
+ * a few comparisons with 0 for each new object. Posts are checked only in a context whose card
+ * needs the check (uro_card_checks_posts()), or that has fail=.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ URO_NODISCARD static inline bool uro_card_lacks(struct uro_device *device,
 URO_NODISCARD int uro_card_refuses_qp(struct uro_device *device,
                                       const struct ibv_qp_init_attr_ex *attr);
 
-/* Does the same for a memory region of this length. */
+/* Does the same for a memory region of this length and access. */
 URO_NODISCARD int uro_card_refuses_mr(struct uro_device *device, uint64_t length, unsigned access);
 
 /* Returns whether posts need uro_card_post_send(). */

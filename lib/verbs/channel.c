@@ -59,8 +59,8 @@ bool uro_ibv_channel_waits_here(const struct uro_ibv_channel *channel,
            (uro_wait_hook_installed() && uro_device_had_waiter(device));
 }
 
-/* Records that the program found an event at once, or did not want to wait. Such a program does not
- * run the engine when it waits, so the service thread must run it. */
+/* Records that the program found an event at once, or did not want to wait. Hands the engine to the
+ * service thread if the program does not run the engine when it waits. */
 static void note_ready(struct uro_ibv_channel *channel, struct uro_device *device, bool nonblocking)
 {
     if (nonblocking || atomic_fetch_add(&channel->found_ready, 1) + 1 >= FOUND_READY_MAX)

@@ -176,8 +176,8 @@ static int failing_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *att
     return error != 0 ? error : start_poll(ex, attr);
 }
 
-/* Installs the readers that the program requested. The others stay NULL: a program that calls them
- * crashes, as on hardware. */
+/* Installs the readers that each CQ has, and those that the program requested. The others stay
+ * NULL: a program that calls them crashes, as on hardware. */
 static void offer_readers(struct ibv_cq_ex *ex, uint64_t wanted)
 {
     ex->start_poll = uro_device_injects(cq_of(ex)->object.device) ? failing_start_poll : start_poll;

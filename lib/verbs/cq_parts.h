@@ -3,8 +3,8 @@
  *
  * The completion vector chooses the engine of a CQ. That engine writes to cq->core. A queue pair on
  * another engine, because of its SRQ or its other CQ, cannot write there. The CQ then gets a part
- * for the other engine, of the same size. A poll takes completions from all parts, and runs all
- * their engines.
+ * for the other engine, of the same size. A poll takes completions from all parts. A poll that
+ * finds none runs all their engines.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct uro_cq_parts {
     uint32_t next;       /* index of the engine with which the next poll begins; CQ lock */
     atomic_uint count;   /* number of parts */
     atomic_uint armed;   /* enum uro_cq_arm of the whole CQ */
-    atomic_bool overrun; /* cq->core or a part has overflowed, so all have */
+    atomic_bool overrun; /* cq->core or a part has overflowed, so all of them fail */
     struct uro_cq *_Atomic cores[]; /* the part of each engine, or NULL */
 };
 
@@ -24,7 +24,7 @@ struct uro_cq_parts {
 URO_NODISCARD bool uro_cq_parts_init(struct uro_ibv_cq *cq, uint32_t engines);
 
 /* Returns the struct for completions of queue pairs and SRQs of @engine: cq->core, or a part, which
- * the first call creates. Returns NULL when out of memory. No engine is locked. */
+ * the first call creates. Returns NULL when out of memory. The caller holds no engine lock. */
 struct uro_cq *uro_cq_parts_of(struct uro_ibv_cq *cq, struct uro_device *engine);
 
 /* Returns whether the CQ has parts beside cq->core. Thread: any. */
@@ -44,12 +44,12 @@ void uro_cq_parts_hand_over(struct uro_ibv_cq *cq);
 /* Arms the parts. Call this before cq->core is armed. CQ lock held. */
 void uro_cq_parts_arm(struct uro_ibv_cq *cq, bool solicited_only);
 
-/* Returns whether the program gets this completion event. After the CQ was armed, each part raises
- * an event. The program gets only the earliest of them. */
+/* Returns whether the program gets this completion event. After the CQ was armed, each part may
+ * raise an event. The program gets only the earliest of them. */
 bool uro_cq_parts_take_event(struct uro_ibv_cq *cq);
 
-/* Lets all parts fail after an overrun of one part. Returns whether the program gets this event of
- * an overrun. It gets no second event. Engine lock of the part held. */
+/* Lets all parts fail after an overrun of one part. Returns whether this overrun is the first: the
+ * program gets only its event. Engine lock of the part held. */
 bool uro_cq_parts_take_overrun(struct uro_ibv_cq *cq);
 
 /* Removes the parts from their engines. */

@@ -75,8 +75,8 @@ static void renew_locks(struct uro_ibv_device *device)
         (void)pthread_mutex_init(&URO_CONTAINER_OF(link, struct uro_ibv_context, link)->lock, NULL);
 }
 
-/* Attaches the device to its replacement @host. Kept contexts are reset. The other contexts remain
- * unusable until the program closes them. */
+/* Attaches the device to its replacement @host. Kept contexts are reset. The program can only
+ * close the other contexts. */
 static void replace_host(struct uro_ibv_device *device, struct uro_device *host)
 {
     struct uro_list contexts;

@@ -95,7 +95,8 @@ static bool charge(struct uro_ibv_dm *dm, struct ibv_context *context, size_t le
     return false;
 }
 
-/* Allocates the bytes of @dm. Returns false when the device has too few bytes left. */
+/* Allocates the bytes of @dm. Returns false when the device or the process has too few bytes left.
+ */
 static bool take(struct uro_ibv_dm *dm, struct ibv_context *context,
                  const struct ibv_alloc_dm_attr *attr)
 {
@@ -145,8 +146,8 @@ struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm
     return begin(dm, context, atomic_fetch_add(&last_handle, 1) + 1);
 }
 
-/* Finds the origin in contexts with the same cmd_fd, and adds a handle to it. Returns NULL if there
- * is none. */
+/* Finds the origin in contexts with the inode of @context, and adds a handle to the origin. Returns
+ * NULL if there is none. */
 static struct uro_ibv_dm *find_origin(struct ibv_context *context, uint32_t handle)
 {
     uint64_t inode = uro_ibv_context(context)->inode;

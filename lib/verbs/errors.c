@@ -64,7 +64,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
     return count;
 }
 
-/* Serves programs that were built before the struct got its last field. */
+/* Serves programs that were built before the struct got the field port_cap_flags2. */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
                    struct _compat_ibv_port_attr *port_attr)
 {
@@ -124,7 +124,7 @@ static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
     return taken;
 }
 
-/* Checks the card of like= first. Used for contexts whose card lacks operations, and with fail=. */
+/* Checks the card of like= first. Used for contexts whose card needs the check, and with fail=. */
 static int carded_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
     return uro_errors_keep(uro_card_post_send(qp, wr, bad_wr));

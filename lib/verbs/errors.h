@@ -25,7 +25,7 @@ struct uro_device;
  * operations count their calls. */
 void uro_errors_fill(struct verbs_context *verbs, const struct uro_device *device);
 
-/* Functions that errors.c exports as ibv_X(). */
+/* Functions that errors.c exports as ibv_X() or _ibv_X(). */
 int uro_ibv_dealloc_pd(struct ibv_pd *pd);
 int uro_ibv_dereg_mr(struct ibv_mr *mr);
 int uro_ibv_destroy_ah(struct ibv_ah *ah);

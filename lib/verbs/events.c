@@ -68,7 +68,7 @@ void uro_events_put(struct uro_event_node *node)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* Takes an event of the oldest node. A node with more events goes to the end of the queue. The lock
+/* Takes an event of the first node. A node with more events goes to the end of the queue. The lock
  * is held. */
 static struct uro_event_node *pop(struct uro_event_queue *queue)
 {
@@ -133,7 +133,7 @@ const struct uro_event_node *uro_events_collected(struct uro_event_queue *queue)
     return node;
 }
 
-/* Restores the count to the number of queued events. A thread may be cancelled after it decremented
+/* Restores the count of the descriptor. A thread may be cancelled after it decremented
  * the count and before it took the event. */
 static void recount(void *argument)
 {

@@ -7,14 +7,15 @@
  * changes the content of the memory:
  *
  *   madvise(MADV_POPULATE_READ or _WRITE), since Linux 5.14, faults pages in as an access would.
- *   It is correct for private, shared, file and stack memory and past the end of a file. It also
- *   avoids faults on the datapath. Another thread may write to the memory at the same time.
+ *   Its result is correct for private, shared, file and stack memory, and past the end of a file.
+ *   The advice also avoids faults on the datapath. Another thread may write to the memory at the
+ *   same time.
  *
  *   /proc/self/maps shows mappings and rights, for older kernels.
  *
  * Memory of devices, such as that of a GPU or the registers of a network card, is refused. A load
  * or store may have side effects there, and the kernel never pins such memory. madvise() fails with
- * EINVAL for such memory. On an older kernel, the name of its file in /dev identifies it.
+ * EINVAL for such memory. On an older kernel, the name of a file in /dev identifies such memory.
  *
  * host/unmapped.c handles memory that the program unmaps after the check.
  */

@@ -130,8 +130,8 @@ static bool charge(struct uro_device *device, uint64_t octets)
     return false;
 }
 
-/* Allocates the struct of a region, and adds the region to the quotas. Returns NULL with errno if a
- * quota is reached. */
+/* Allocates the struct of a region, and adds the region to the quotas. Returns NULL with errno on
+ * failure. */
 static struct uro_ibv_mr *new_region(struct ibv_pd *pd, uint64_t octets)
 {
     struct uro_ibv_mr *mr;

@@ -90,7 +90,7 @@ static int refusal(const void *pd, const struct uro_newer_mr_attr *attr)
             return EINVAL;
     }
     if (((given & URO_NEWER_MR_ADDR) != 0) == ((given & URO_NEWER_MR_FD) != 0))
-        return EINVAL; /* the memory needs an address or a buffer */
+        return EINVAL; /* the memory is either at an address or in a DMA-buf */
     return (given & ~known) != 0 ? EOPNOTSUPP : 0;
 }
 

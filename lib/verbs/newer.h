@@ -32,7 +32,7 @@ struct uro_newer_mr_attr {
 };
 
 /* ibv_alloc_buf (rdma-core 64): allocates zeroed pages that a program will register. Returns their
- * address, and the handle in @buf. Returns NULL with errno EINVAL or ENOMEM on failure. */
+ * address, and the handle in @buf. Returns NULL with errno EINVAL, ENOMEM or EIO on failure. */
 void *uro_newer_alloc_buf(void *pd, size_t size, void **buf);
 void uro_newer_free_buf(void *buf);
 
@@ -44,8 +44,8 @@ void *uro_newer_reg_buf_mr(void *pd, void *buf, void *addr, size_t length, int a
  * DMA-buf. */
 int uro_newer_export_buf(void *buf);
 
-/* ibv_reg_mr_ex (rdma-core 59): registers memory of any kind. Returns NULL with errno EINVAL, or
- * EOPNOTSUPP for a DMA-buf, a DMA handle or an unknown field. */
+/* ibv_reg_mr_ex (rdma-core 59): registers memory. Returns NULL with errno on failure: EOPNOTSUPP
+ * for a DMA-buf, a DMA handle or an unknown field, EINVAL, or an error of ibv_reg_mr. */
 void *uro_newer_reg_mr_ex(void *pd, const struct uro_newer_mr_attr *attr);
 
 /* ibv_query_port_speed (rdma-core 62): reads the speed in units of 100 Mb/s. Returns 0 or an error

@@ -10,12 +10,12 @@
  *     engine            uro_device_lock(): registering, creating, modifying, destroying
  *     QP receive        posting; taken under the engine lock by modify and destroy
  *     SRQ               posting; taken under the engine lock by resize
- *     CQ                polling; taken under the engine lock by modify to RESET, destroy and resize
+ *     CQ                polling, arming; taken under the engine lock by modify, destroy and resize
  *     context list      list of the contexts that get a port event
  *     event queue       (events.h)
  *     PD list, DM list  lists of pd.c and dm.c
- * No thread posts or polls under the engine lock. No thread waits under a lock other than the CQ
- * batch and the QP send lock.
+ * No thread posts or polls under the engine lock. No thread waits for an event under a lock other
+ * than the CQ batch and the QP send lock.
  */
 #pragma once
 
@@ -220,7 +220,7 @@ struct uro_wr_batch {
     (offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(((struct ibv_qp_ex *)0)->wr_atomic_write))
 
 /* A queue pair of the engine, and the state that its handles share. Only a queue pair of type
- * XRC_RECV may have several handles, from ibv_open_qp(). It is destroyed with its last handle. */
+ * XRC_RECV may have several handles, from ibv_open_qp(). The last one destroys the queue pair. */
 struct uro_ibv_shared_qp {
     struct uro_qp *core;
     struct uro_list handles;    /* empty: the engine has destroyed the queue pair. Engine lock */
@@ -336,7 +336,7 @@ URO_NODISCARD bool uro_ibv_start(struct ibv_context *context);
 URO_NODISCARD bool uro_ibv_start_for(struct ibv_pd *pd);
 
 /* Charges the object to a quota. Returns false with errno ENOMEM if the quota is reached. The
- * charge ends with uro_object_detach(), or earlier with uro_object_refund(). */
+ * charge ends when the object is detached, or earlier with uro_object_refund(). */
 URO_NODISCARD bool uro_object_charge(struct uro_object *object, struct ibv_context *context,
                                      enum uro_quota quota);
 void uro_object_refund(struct uro_object *object);
@@ -414,8 +414,8 @@ struct ibv_pd *uro_ibv_alloc_parent_domain(struct ibv_context *context,
 
 /* memory.c */
 
-/* Checks that the process may read (and, with @write, write) all of a range. The pages are then
- * present. Returns false with errno otherwise:
+/* Checks that the process may read (and, with @write, write) all of a range. From Linux 5.14 on,
+ * the pages are then present. Returns false with errno otherwise:
  *   EFAULT  a part is not mapped, not with these rights, past the end of a file, or of a device
  *   ENOMEM  the system has no memory for the pages
  * Never changes the content of the memory. */
@@ -447,8 +447,8 @@ void uro_ibv_mr_detach(struct uro_ibv_mr *mr);
 
 /* Registers the memory that @key describes. Returns NULL with errno on failure. */
 struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key, void *addr);
-/* Creates another handle of the region @number of the PD. Returns NULL with errno ENOENT, ENOMEM or
- * EIO. */
+/* Creates another handle of the region @number of the PD. Returns NULL with errno on failure:
+ * ENOENT if the PD has no such region. */
 struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number);
 /* Frees a handle. The key is removed with its last handle. */
 void uro_ibv_mr_drop(struct uro_ibv_mr *mr);
@@ -485,7 +485,7 @@ int uro_ibv_query_device_ex(struct ibv_context *context,
                             const struct ibv_query_device_ex_input *input,
                             struct ibv_device_attr_ex *attr, size_t size);
 int uro_ibv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
-/* Returns whether @attr has a destination that RoCE can reach from the port. */
+/* Returns whether @attr has a GRH, the port, a valid GID index and a destination. */
 bool uro_ibv_address_valid(struct ibv_context *context, const struct ibv_ah_attr *attr);
 
 /* cq_ex.c: an entry of verbs_context */

@@ -2,8 +2,8 @@
 /* pd.c - protection domains: a number that keys and queue pairs share.
  *
  * Several handles may have the same number: the allocated PD, its imports (import.c) and its parent
- * domains. For the objects that use it, a parent domain is the same as its base. Its thread domain
- * and its allocators have no effect: uroce needs neither.
+ * domains. An object of a parent domain behaves like an object of the base. The thread domain and
+ * the allocators of a parent domain have no effect: uroce needs neither.
  */
 #include <errno.h>
 #include <pthread.h>

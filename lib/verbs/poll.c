@@ -69,8 +69,8 @@ int uro_ibv_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     uro_cq_parts_arm(cq, solicited_only != 0);
     uro_cq_arm(cq->core, solicited_only != 0);
     pthread_spin_unlock(&cq->lock);
-    /* The service thread need not run the engine if the program will run it while it waits for the
-     * event. */
+    /* The service thread need not run the engine if the program runs the engine during its wait for
+     * the event. */
     if (ibv->channel == NULL ||
         !uro_ibv_channel_waits_here(uro_ibv_channel(ibv->channel), cq->object.device))
         uro_device_hand_over(cq->object.device);

@@ -5,7 +5,7 @@
  *                      The caller writes imm, remote_address, rkey, compare_add, swap and xrc_srqn.
  *     datagram, bind   check and fill in further fields
  *     elements, or inline and bytes
- *                      fill in the buffer, unless the request has none (bind, LOCAL_INV)
+ *                      fill in the buffer, unless the request has none (bind, LOCAL_INV, FLUSH)
  *     end              checks the whole request
  *     publish          gives all slots that ended without an error to the engine
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* post_list.c - posts lists of work requests: ibv_post_send, ibv_post_recv, ibv_post_srq_recv.
  *
- * Posting takes only the lock of the queue. If a request is rejected, *bad_wr points to it, and the
- * requests before it in the list stay posted.
+ * Requests are posted under the lock of the queue only. If a request is rejected, *bad_wr points to
+ * it, and the requests before it in the list stay posted.
  */
 #include <errno.h>
 
@@ -135,8 +135,8 @@ static int put_receive(struct uro_wq *queue, uint32_t ahead, const struct ibv_re
     return 0;
 }
 
-/* Writes requests of the list into slots, and their number to *@count. Returns 0, or an error
- * number with *@wr at the first rejected request. */
+/* Posts requests of the list, and writes their number to *@count. Returns 0, or an error number with
+ * *@wr at the first rejected request. */
 static int put_receives(struct uro_wq *queue, struct ibv_recv_wr **wr, uint32_t *count)
 {
     int error = 0;

@@ -99,7 +99,8 @@ static uint32_t slots(const struct uro_device *device, uint32_t wanted)
 }
 
 /* Returns the bytes of inline data to grant: at least the bytes that the elements of a slot take,
- * up to the card's limit. A number above the limit stays above it. */
+ * up to the card's limit. A number above the limit stays above it. A card with exact grants gets
+ * exactly the wanted number. */
 static uint32_t inline_bytes(const struct uro_device *device, const struct ibv_qp_cap *wanted)
 {
     const uint32_t most = uro_card_most(device, URO_CARD_MAX_INLINE, URO_INLINE_MAX);
@@ -234,7 +235,7 @@ static struct uro_device *engine_of(const struct uro_ibv_qp *qp)
     return uro_ibv_host(qp->ibv.context);
 }
 
-/* Makes @qp a handle of @shared. The objects of @qp are filled in. Lock of @engine held. */
+/* Makes @qp a handle of @shared. The caller has set the objects of @qp. Lock of @engine held. */
 static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_shared_qp *shared,
                        struct uro_device *engine)
 {
@@ -395,7 +396,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
     struct ibv_qp_init_attr_ex all = { 0 };
 
-    memcpy(&all, attr, sizeof *attr); /* the two structs have the same layout up to this member */
+    memcpy(&all, attr, sizeof *attr); /* the structs have the same layout up to comp_mask */
     all.comp_mask = IBV_QP_INIT_ATTR_PD;
     all.pd = pd;
     struct ibv_qp *qp = uro_ibv_create_qp_ex(pd->context, &all);

@@ -72,7 +72,7 @@ void uro_ibv_address(const struct uro_device *device, const struct ibv_ah_attr *
     memcpy(address->dest.octets, ah->grh.dgid.raw, sizeof address->dest.octets);
 }
 
-/* Converts the attributes that @mask names. The program may not have initialized the others. */
+/* Converts the attributes that @mask names. The others may be uninitialized. */
 static void from_ibv(const struct uro_device *device, const struct ibv_qp_attr *ibv, unsigned mask,
                      struct uro_qp_attr *attr)
 {

@@ -67,8 +67,8 @@ static int limit(struct ibv_context *context, enum uro_card_number number, uint3
     return (int)uro_card_limit(card_of(context), number, own);
 }
 
-/* Returns whether programs can have memory windows. Several engines would bind and use a window
- * without a common lock. */
+/* Returns whether programs can have memory windows. A device with several engines has none, because
+ * its engines would use a window without a common lock. */
 static bool has_windows(struct ibv_context *context)
 {
     return !lacks(context, URO_CARD_NO_MW) && uro_device_next_engine(uro_ibv_host(context)) == NULL;
@@ -94,7 +94,7 @@ static unsigned cap_flags(struct ibv_context *context)
     return flags;
 }
 
-/* Returns the lower limit of elements for sends and receives, as the kernel does. */
+/* Returns the lower of the limits of elements for sends and for receives, as the kernel does. */
 static int sge_max(struct ibv_context *context)
 {
     const int sends = limit(context, URO_CARD_MAX_SEND_SGE, URO_SGE_MAX);

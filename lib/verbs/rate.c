@@ -7,8 +7,8 @@ struct rate {
     int multiple; /* in units of 2.5 Gbit/s; 0: rdma-core has no multiple for this rate */
 };
 
-/* Indexed by enum ibv_rate. From 14 Gbit/s on, the names are rounded: lanes have 14.0625 or
- * 25.78125 Gbit/s. The values are those of rdma-core, because programs compare them. rdma-core has
+/* Indexed by enum ibv_rate. Some names are rounded: lanes may have 14.0625, 25.78125, 53.125 or
+ * 106.25 Gbit/s. The values are those of rdma-core, because programs compare them. rdma-core has
  * a multiple for only some rates. */
 static const struct rate rates[] = {
     /* clang-format off */

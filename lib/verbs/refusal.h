@@ -12,13 +12,13 @@ __attribute__((format(printf, 4, 5), cold)) int uro_refuse(struct uro_device *de
 
 /* Does the same as uro_refuse(), for a call with which correct programs find out what uroce
  * supports. Examples are EOPNOTSUPP, and max_inline_data, which ibv_query_device does not return.
- * Only log=all shows such a refusal. */
+ * stderr shows such a refusal only with log=all, and `uroce why` only with log=all or like=. */
 __attribute__((format(printf, 4, 5), cold)) int uro_refuse_probe(struct uro_device *device,
                                                                  int error, const char *call,
                                                                  const char *format, ...);
 
-/* Report why a call fails with EINVAL, like uro_refuse(). These functions are called only after an
- * error, so correct calls are not slower. */
+/* Report why a call fails, like uro_refuse(). These functions are called only after an error, so
+ * correct calls are not slower. */
 
 struct ibv_ah_attr;
 struct ibv_alloc_dm_attr;

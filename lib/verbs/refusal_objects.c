@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* refusal_objects.c - why calls on multicast groups, memory windows, device memory, XRC domains and
- * shared receive queues are refused. */
+/* refusal_objects.c - why calls with access rights, and calls on multicast groups, device memory,
+ * XRC domains and shared receive queues are refused. */
 #include <errno.h>
 #include <fcntl.h>
 

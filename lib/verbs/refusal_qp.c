@@ -256,7 +256,7 @@ static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *attr)
     return cap;
 }
 
-/* Returns the name of an object of another context, or NULL. All objects are given. */
+/* Returns the name of an object of another context, or NULL. All needed objects must be set. */
 static const char *other_context(const struct ibv_context *context,
                                  const struct ibv_qp_init_attr_ex *attr)
 {

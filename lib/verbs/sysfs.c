@@ -12,8 +12,8 @@
 const char *ibv_get_sysfs_path(void);
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-/* Returns the directory of sysfs: the variable SYSFS_PATH, or /sys if it is not set. A set-user-ID
- * program always gets /sys. */
+/* Returns the directory of sysfs: the variable SYSFS_PATH, or /sys if SYSFS_PATH is not an absolute
+ * path. A set-user-ID program always gets /sys. */
 const char *ibv_get_sysfs_path(void)
 {
     const char *path = secure_getenv("SYSFS_PATH");
