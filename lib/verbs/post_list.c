@@ -135,8 +135,8 @@ static int put_receive(struct uro_wq *queue, uint32_t ahead, const struct ibv_re
     return 0;
 }
 
-/* Posts requests of the list, and writes their number to *@count. Returns 0, or an error number with
- * *@wr at the first rejected request. */
+/* Posts requests of the list, and writes their number to *@count. Returns 0, or an error
+ * number with *@wr at the first rejected request. */
 static int put_receives(struct uro_wq *queue, struct ibv_recv_wr **wr, uint32_t *count)
 {
     int error = 0;
