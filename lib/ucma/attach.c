@@ -85,7 +85,7 @@ static int hook_fxstat(int version, int fd, struct stat *stat_of)
     return hook_fstat(fd, stat_of);
 }
 
-/* Closes a channel. Its remaining identifiers are destroyed, as when a descriptor is closed. */
+/* Closes a channel. Destroys its remaining identifiers, as the kernel does. */
 static int hook_close(int fd)
 {
     struct uro_channel *channel = uro_channel_forget(fd);

@@ -13,8 +13,8 @@
  * the link has no interface of the kernel, or if @scope is 0, which a kernel would reject. */
 bool uro_bind_in_scope(const struct uro_device *device, uint32_t scope);
 
-/* Binds @id to the address @source and its port, or to a free port if it has none. Replaces a
- * loopback address in @source. Returns 0, or without any change
+/* Binds @id to the address @source and its port, or to a free port if it has none. Replaces an
+ * address in @source for which uro_bind_is_this_host() returns true. Returns 0 or
  *   -EINVAL         the identifier is bound already
  *   -EADDRINUSE     the port is taken at that address
  *   -EADDRNOTAVAIL  no device has the address, or the port is taken at a wildcard address,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* channel.h - a channel, which for librdmacm is an open /dev/infiniband/rdma_cm. It has a
- * descriptor, the identifiers that were created through it, and the queued events.
+ * descriptor, identifiers, and the queued events of these identifiers.
  *
  * The descriptor is an eventfd in semaphore mode that counts the events. The kernel thus provides
  * blocking, O_NONBLOCK, poll and epoll.
@@ -62,7 +62,8 @@ static inline int uro_channel_fd(const struct uro_channel *channel)
     return (int)channel->node.number;
 }
 
-/* Queues an event of @id and wakes a waiting thread. Fills in the uid. Returns 0 or -ENOMEM. */
+/* Queues an event of @id and wakes a waiting thread. Fills in the uid and the id. Returns 0 or
+ * -ENOMEM. */
 URO_NODISCARD int uro_channel_raise(struct uro_id *id, struct uro_id *made, struct uro_mcast *mcast,
                                     const struct rdma_ucm_event_resp *event);
 

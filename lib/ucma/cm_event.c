@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_event.c - see cm_event.h for the contract. The thread that runs the round calls the handlers
- * with the engine lock held.
+/* cm_event.c - see cm_event.h for the contract. The thread that runs the round calls
+ * conn_event() and resolved() with the engine lock held.
  *
  * Events of a connection that the program has not accepted yet are not reported: librdmacm has no
  * identifier for the connection, and the accept will fail.
@@ -164,7 +164,7 @@ static void on_request(struct uro_device *device, struct uro_id *listening, stru
         return;
     }
     fill(&event, made, data_start(listening, URO_CONN_REQUEST));
-    /* If memory runs out, the request is dropped. The identifier is destroyed with its channel. */
+    /* If memory runs out, the request is rejected. The identifier is destroyed with its channel. */
     if (uro_channel_raise(listening, made, NULL, &event) != 0) {
         made->conn = NULL;
         uro_conn_close(conn, uro_device_now());

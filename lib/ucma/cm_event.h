@@ -23,13 +23,14 @@ enum uro_cm_event_kind {
     URO_CM_EVENT_MULTICAST_ERROR,
     URO_CM_EVENT_ADDR_CHANGE,
     URO_CM_EVENT_TIMEWAIT_EXIT,
-    URO_CM_EVENT_ADDRINFO_RESOLVED, /* this event and the next event exist since librdmacm 61 */
+    URO_CM_EVENT_ADDRINFO_RESOLVED, /* this event and the next ones exist since librdmacm 61 */
     URO_CM_EVENT_ADDRINFO_ERROR,
     URO_CM_EVENT_USER,
     URO_CM_EVENT_INTERNAL,
 };
 
-/* Queues an event that has only a status. Engine lock of the device held. Returns 0 or -ENOMEM. */
+/* Queues an event that has only a status. Engine lock of the device held, unless the device was
+ * removed. Returns 0 or -ENOMEM. */
 URO_NODISCARD int uro_cm_event_simple(struct uro_id *id, enum uro_cm_event_kind kind, int status);
 
 /* Handles GET_EVENT. Waits for an event unless the channel's descriptor is O_NONBLOCK. */
@@ -42,7 +43,8 @@ uro_handler uro_cm_event_write;
 void uro_cm_event_path(const struct uro_id *id, const struct uro_gid *remote,
                        struct ib_uverbs_ah_attr *ah);
 
-/* Queues DEVICE_REMOVAL for every identifier of @device. Takes the commands lock; remove.c. */
+/* Ends the activity of all identifiers of @device, and queues DEVICE_REMOVAL for those that the
+ * program has. Takes the commands lock; remove.c. */
 void uro_remove_device(struct uro_device *device);
 
 extern const struct uro_conn_handlers uro_cm_event_handlers;

@@ -107,7 +107,7 @@ static int migrate(struct uro_channel *channel, const void *command, uint32_t re
         return fcntl((int)in->fd, F_GETFD) < 0 ? -ENOENT : -EINVAL;
     int error = uro_id_find(from, in->id, &id);
     if (error == 0) {
-        /* No event can be queued meanwhile, because queueing needs the engine lock. */
+        /* No event can be queued meanwhile: queueing needs the engine lock or the commands lock. */
         uro_id_lock(id);
         uro_channel_move(id, channel);
         out.events_reported = id->events_reported;

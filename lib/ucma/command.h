@@ -2,8 +2,9 @@
 /* command.h - the commands that librdmacm writes to /dev/infiniband/rdma_cm: a header and one
  * command of <rdma/rdma_user_cm.h>.
  *
- * A command of an older or newer librdmacm may be shorter or longer. Missing fields are read as 0,
- * and additional fields are ignored. A reply is truncated to the size of its buffer.
+ * CONNECT and ACCEPT of an older librdmacm are shorter. A command of a newer librdmacm may be
+ * longer. Missing fields are read as 0, and additional fields are ignored. A reply is truncated to
+ * the size of its buffer.
  */
 #pragma once
 
@@ -11,13 +12,13 @@
 
 #include "ucma/id.h"
 
-/* Runs a command. Returns the number of bytes like write(), or -1 with errno EINVAL (unknown or
- * malformed command), ENOSYS, EIO (forked child), ENOENT (unknown identifier) or the error of the
- * command. */
+/* Runs a command. Returns the number of bytes like write(), or -1 with errno EINVAL (malformed
+ * command, or number out of range), ENOSYS (unsupported command), EIO (forked child), ENOENT
+ * (unknown identifier) or the error of the command. */
 ssize_t uro_command_write(struct uro_channel *channel, const void *octets, size_t size);
 
-/* Take and release the commands lock. It is held while a command runs, and while other code changes
- * the same state. */
+/* Take and release the commands lock. The lock is held while a command runs, and while other code
+ * changes the same state. GET_EVENT waits without the lock. */
 void uro_command_lock(void);
 /* Takes the lock unless another thread has it. Returns whether it took the lock. */
 URO_NODISCARD bool uro_command_try_lock(void);

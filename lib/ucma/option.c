@@ -70,7 +70,8 @@ static int set_of_id(struct uro_id *id, const struct rdma_ucm_set_option *in)
     return options[in->optname].set(id, (const uint8_t *)(uintptr_t)in->optval);
 }
 
-/* Accepts paths of the program without effect: RoCE has one path, which the addresses determine. */
+/* Accepts paths of the program, and reports the route as resolved. The paths have no effect: RoCE
+ * has one path, which the addresses determine. */
 static int set_path(struct uro_id *id, const struct rdma_ucm_set_option *in)
 {
     const uint32_t primary = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;

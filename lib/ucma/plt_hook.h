@@ -17,9 +17,10 @@ struct uro_plt_hook {
  * none. The name is valid as long as the object is loaded. */
 const char *uro_plt_hook_object(const void *inside);
 
-/* Redirects calls of the object that has the code at @inside: all of the hooks or none. A second
- * call changes nothing more. Returns 0 or
- *   -ENOENT  the object does not call one of the functions under any of its names
- *   -EACCES  its table cannot be written */
+/* Redirects calls of the object that has the code at @inside. A second call changes nothing more.
+ * Returns 0 or
+ *   -ENOENT  the object does not call one of the functions under any of its names, or there is no
+ *            object; nothing was redirected
+ *   -EACCES  the table of the object cannot be written; some calls may be redirected */
 URO_NODISCARD int uro_plt_hook_install(const void *inside, const struct uro_plt_hook *hooks,
                                        uint32_t count);

@@ -199,7 +199,7 @@ static int query_all(const struct uro_id *id, const struct uro_reply *reply)
 
 int uro_query_route(struct uro_channel *channel, const void *command, uint32_t reply_size)
 {
-    const struct rdma_ucm_query *in = command; /* `option` may be missing, and is ignored */
+    const struct rdma_ucm_query *in = command; /* `option` is ignored */
     struct uro_id *id;
 
     if (reply_size < offsetof(struct rdma_ucm_query_route_resp, ibdev_index))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* resolve.c - resolves an IP address to a device, a source address, and a next hop that replies.
  *
- * The source address of an unbound identifier is the destination itself if a device has this
- * address. Otherwise it is the device address in the smallest subnet with the destination. If no
- * subnet has the destination, it is the first address that has a gateway.
+ * The source address of an identifier that is not bound to an address is the destination itself if
+ * a device has this address. Otherwise it is the device address in the smallest subnet with the
+ * destination. If no subnet has the destination, it is the first address that has a gateway.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "ucma/command.h"
 #include "ucma/newer.h"
 
-/* Ranks of a source address for a destination. Above them, a subnet with a longer prefix ranks
- * higher. */
+/* Ranks of a source address for a destination. The prefix length of a common subnet is added to
+ * SAME_SUBNET. */
 #define NOT_AT_ALL  0u
 #define ELSEWHERE   1u /* multicast group that another address may reach */
 #define BY_GATEWAY  2u
@@ -71,7 +71,8 @@ static int choose_source(struct uro_id *id, const struct uro_gid *dest, uint32_t
     return best == NOT_AT_ALL ? -ENETUNREACH : 0;
 }
 
-/* Replaces a wildcard or loopback address: as a destination, both stand for this machine. */
+/* Replaces a wildcard, or a loopback address that stands for this machine, by the first address of
+ * a device. */
 static int follow_loopback(struct uro_sock *dest)
 {
     if (!uro_sock_is_wildcard(dest) && !uro_bind_is_this_host(dest))
@@ -79,7 +80,7 @@ static int follow_loopback(struct uro_sock *dest)
     return uro_bind_choose_first(dest) ? 0 : -ENODEV;
 }
 
-/* Binds @id to a port of any address, unless the program has bound it. */
+/* Binds @id to @source, or to a port of any address, unless the program has bound @id. */
 static int have_port(struct uro_id *id, const struct uro_sock *source, const struct uro_sock *dest)
 {
     struct uro_sock from = *source;
