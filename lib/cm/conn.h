@@ -39,7 +39,7 @@ enum uro_conn_event_kind {
     URO_CONN_CONFIRMED,    /* the peer received our acceptance: ESTABLISHED */
     URO_CONN_REJECTED,     /* status: reason of the REJ, or status of the SIDR_REP */
     URO_CONN_UNREACHABLE,  /* the peer did not answer in time */
-    URO_CONN_DISCONNECTED, /* the peer disconnected, or our DREQ was answered or timed out */
+    URO_CONN_DISCONNECTED, /* the peer sent DREQ or REJ, or our DREQ was answered or timed out */
     URO_CONN_TIMEWAIT_EXIT,
     URO_CONN_EVENT_COUNT
 };
@@ -84,7 +84,7 @@ struct uro_conn {
     bool active;
     bool owned;
     void *user;
-    struct uro_listener *listener; /* passive, until accepted or rejected */
+    struct uro_listener *listener; /* passive, while it counts the request as waiting */
     struct uro_cm_route route;
     uint64_t service_id;
     uint64_t tid;
@@ -128,7 +128,7 @@ struct uro_conn_target {
     struct uro_cm_route route;
     uint64_t service_id;
     uint8_t path_mtu;         /* 1 = 256 .. 5 = 4096 bytes */
-    uint8_t ack_timeout;      /* ACK timeout for the peer's queue pair */
+    uint8_t ack_timeout;      /* ACK timeout of both queue pairs */
     uint8_t response_timeout; /* longest time for an answer of either side, 4.096 us * 2^n */
     uint8_t retries;          /* 0 .. 15 */
     void *user;
@@ -142,11 +142,11 @@ URO_NODISCARD int uro_conn_connect(struct uro_cm *cm, const struct uro_conn_targ
                                    struct uro_conn **conn);
 
 /* Accepts a REQUEST. Returns 0, or
- *   -EINVAL  too much private data, or the connection is not in REQ_RECEIVED */
+ *   -EINVAL  too much private data, or the state is not REQ_RECEIVED or SIDR_REQ_RECEIVED */
 URO_NODISCARD int uro_conn_accept(struct uro_conn *conn, const struct uro_conn_param *param,
                                   uro_time now);
 
-/* Confirms a RESPONSE. The queue pair of the caller is ready. Returns 0 or -EINVAL. */
+/* Confirms a RESPONSE, once the queue pair of the caller is ready. Returns 0 or -EINVAL. */
 URO_NODISCARD int uro_conn_confirm(struct uro_conn *conn, uro_time now);
 
 /* Rejects a REQUEST or a RESPONSE. Returns 0 or -EINVAL. */

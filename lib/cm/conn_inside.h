@@ -35,8 +35,8 @@ void uro_conn_reply(struct uro_cm *cm, const struct uro_cm_route *route,
                     const struct uro_cm_msg *msg);
 
 void uro_conn_raise(struct uro_conn *conn, enum uro_conn_event_kind kind, int status);
-/* Returns whether a message with private data can be accepted. False: an earlier event was not
- * fetched yet, so the peer must send the message again. */
+/* Returns whether a message of the peer can be accepted. False: an earlier event with private data
+ * was not fetched yet, so the peer must send the message again. */
 bool uro_conn_can_receive(const struct uro_conn *conn);
 
 /* Returns the time 4.096 us * 2^n as Linux computes it: 2^(n-8) ms, from 1 ms to a minute. */
@@ -59,12 +59,12 @@ void uro_conn_send_rej(struct uro_cm *cm, const struct uro_cm_route *route,
                        const struct uro_conn_rej *rej);
 void uro_conn_send_simple(struct uro_conn *conn, enum uro_cm_kind kind);
 void uro_conn_send_mra(struct uro_conn *conn, unsigned message);
-/* Ends a connection that the application has closed: sends the peer a REJ or a DREQ if the state
- * requires it. */
+/* Leaves a connection that the application has closed, or that ends with the process. Sends the
+ * peer a REJ, a DREQ or a SIDR_REP if the state requires it. */
 void uro_conn_leave(struct uro_conn *conn);
 void uro_conn_enter_timewait(struct uro_conn *conn);
-/* Ends a connection: it sends no more messages. Frees the connection if the application has closed
- * it. */
+/* Ends a connection: it sends no more messages. Frees the connection unless the application has it.
+ */
 void uro_conn_end(struct uro_conn *conn);
 
 /* conn_state.c */

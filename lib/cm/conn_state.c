@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* conn_state.c - the effect of each message in each state.
  *
- * A message that does not fit the state changes nothing and is counted. A duplicate message gets
- * the same answer as the first copy, because that answer may have been lost.
+ * A message that does not fit the state changes nothing and is counted. A duplicate message is
+ * answered again, because the first answer may have been lost.
  */
 #include <errno.h>
 #include <string.h>
