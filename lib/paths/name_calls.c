@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_calls.c - calls that check access to a path, resolve it, or read its attributes. */
+/* name_calls.c - calls that check access to a path, resolve it, enter it, or read its
+ * attributes. */
 #include "paths/next_call.h"
 
 #include <fcntl.h>

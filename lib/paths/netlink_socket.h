@@ -7,7 +7,7 @@
  * answer that does not fit into the socket stays in memory until the program has received the rest.
  *
  * A descriptor can be closed by a call that this library does not see. Each use therefore checks
- * that the descriptor still is that socket. A copy from dup(), dup2(), dup3() or
+ * that the descriptor is still the same socket. A copy from dup(), dup2(), dup3() or
  * fcntl() is the same socket.
  */
 #pragma once

@@ -18,8 +18,9 @@
 #define PATH_SIZE (URO_PATHS_TREE_MAX + 2 * URO_PATHS_NAME_MAX)
 #define PORT      "ports/1"
 
-/* Whether this process has opened a directory of the tree, or used it as working directory. Only
- * then can a relative name be in the tree, so only then two system calls check the name. */
+/* Whether this process has opened a file or directory of the tree, or used the tree as working
+ * directory. Only then can a relative name be in the tree, so only then a system call finds its
+ * directory. */
 static atomic_bool was_inside;
 
 /* Whether this thread refreshes files. The calls that it makes for that also reach this library. */
@@ -58,8 +59,9 @@ static bool simplify(const char *path, char out[static PATH_SIZE])
     return true;
 }
 
-/* Writes the name of the device to which @path, a full name in @tree, leads to @device. Returns the
- * path below ports/1, as for uro_sysfs_refresh(), or NULL if @path leads to no port. */
+/* Finds the port to which @path, a full name in @tree, leads, and writes the name of its device to
+ * @device. Returns the path below ports/1, as for uro_sysfs_refresh(), or NULL if there is no
+ * port. */
 static const char *find_file(const char *path, const char *tree,
                              char device[static URO_STATS_NAME_MAX])
 {

@@ -11,6 +11,6 @@
 /* Returns the name to use instead of @name, as uro_paths_map() does, for a call that opens a file
  * or a directory. A file of a port in the tree, or each such file in the directory, is then up to
  * date. A file that cannot be refreshed keeps its last value. A relative name is in the directory
- * with the descriptor @at, or AT_FDCWD. errno stays as it is. Allocates memory if a file is
- * refreshed. Thread: any. */
+ * with the descriptor @at, or for AT_FDCWD in the working directory. errno stays as it is.
+ * Allocates memory if a file is refreshed. Thread: any. */
 const char *uro_paths_map_open(int at, const char *name, struct uro_paths_buffer *buffer);

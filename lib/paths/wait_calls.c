@@ -24,7 +24,7 @@ int __poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t limit);
 uroce_install_wait_hooks_fn uroce_install_wait_hooks;
 
 static _Atomic(const struct uro_wait_hooks *) hooks;
-static atomic_bool watched[EPOLLS]; /* epoll instances that have a descriptor of libibverbs */
+static atomic_bool watched[EPOLLS]; /* epoll instances that got a descriptor of libibverbs */
 
 URO_PATHS_EXPORT void uroce_install_wait_hooks(const struct uro_wait_hooks *installed)
 {
