@@ -2,8 +2,8 @@
 /* nldev.h - answers requests of NETLINK_RDMA about devices, as the `rdma` tool of iproute2 sends
  * them. The commands and attributes are those of <rdma/rdma_netlink.h>.
  *
- * Devices can be read but not changed: they come from the configuration. A refused request gets
- * -EOPNOTSUPP, and a hint that says what to do instead.
+ * Devices can be read but not changed: they come from the configuration. A request to change a
+ * device gets -EOPNOTSUPP, and a hint that says what to do instead.
  */
 #pragma once
 
@@ -79,8 +79,8 @@ struct uro_nldev_answer {
 bool uro_nldev_needs_objects(const uint8_t *request, size_t length);
 
 /* Answers all messages of a datagram @request, as the kernel does: a truncated message ends the
- * datagram, and a message without a request is ignored. Appends the answers to @answer. @port_id is
- * the port id of the socket that sent the request. */
+ * datagram, and a message without NLM_F_REQUEST gets at most an acknowledgement. Appends the
+ * answers to @answer. @port_id is the port id of the socket that sent the request. */
 void uro_nldev_answer(const struct uro_nldev_view *view, const uint8_t *request, size_t length,
                       uint32_t port_id, struct uro_nldev_answer *answer);
 

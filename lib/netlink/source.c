@@ -138,7 +138,7 @@ static void add_context(struct uro_nldev_device *device, uint32_t pid)
     uro_nldev_add_field(context, RDMA_NLDEV_ATTR_RES_PID, sizeof pid, pid);
 }
 
-/* Sets `known` for each kind of object of which processes have rows. */
+/* Sets `known` for each kind of object that is made from the rows of processes. */
 static void set_known(struct uro_nldev_device *device, bool known)
 {
     static const enum uro_nldev_kind kinds[] = { URO_NLDEV_QP, URO_NLDEV_CQ,    URO_NLDEV_PD,

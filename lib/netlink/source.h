@@ -6,7 +6,7 @@
 #include "netlink/nldev.h"
 
 /* Reads the devices of the tree whose directory is @tree. Devices of the kernel, to which the tree
- * has links, are left out. With @objects, also asks each process for its queue pairs, CQs and keys.
+ * has links, are left out. With @objects, also asks each process for its objects.
  * Waits URO_STATS_TABLE_BEGIN_MS for a process that does not answer, or URO_STATS_TABLE_END_MS if
  * the process stops in its answer. The objects of such a process are missing, and the number of
  * objects is unknown. Returns the view, or NULL when out of memory. uro_nldev_free() frees the
