@@ -22,7 +22,7 @@
 URO_NODISCARD int uro_stats_directory(uid_t uid, unsigned place, bool create,
                                       char path[static URO_STATS_PATH_MAX]);
 
-/* Takes the lock @kind, LOCK_SH or LOCK_EX, of an open directory. Returns false if that takes
- * longer than 200 ms, because a process that has the lock is stopped. Closing the descriptor
+/* Takes the lock @kind, LOCK_SH or LOCK_EX, of an open directory or file. Returns false if that
+ * takes longer than 200 ms, because a process that has the lock is stopped. Closing the descriptor
  * releases the lock. */
 bool uro_stats_lock(int directory, int kind);

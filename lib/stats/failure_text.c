@@ -20,7 +20,7 @@ static const struct uro_failure_reason reasons[URO_FAIL_REASON_COUNT] = {
 #undef X
 };
 
-/* X(enumerator, "usual causes", "what to do") */
+/* The usual causes of each reason, and what to do. */
 static const struct {
     const char *causes, *mend;
 } explanations[URO_FAIL_REASON_COUNT] = {

@@ -16,7 +16,7 @@ char *uro_failure_text(const struct uro_failure *failure, char text[static URO_F
 /* Returns the advice about a failure: what the user can do. */
 const char *uro_failure_mend(const struct uro_failure *failure);
 
-/* Describes a packet: "RC_ACK psn 100 NAK: remote access error". */
+/* Describes a packet: its opcode, PSN and length, and the result in its AETH. Returns @text. */
 char *uro_failure_packet_text(const struct uro_record_packet *packet,
                               char text[static URO_FAILURE_TEXT_MAX]);
 

@@ -11,7 +11,7 @@
 /* Shows the first plan of a device: afterwards, other processes may change it. */
 void uro_stats_impair_begin(struct uro_stats_impair *impair, const char *text);
 
-/* Returns whether the text has changed since the sequence *@seen. The call is fast enough for each
+/* Returns whether the text has changed since the sequence @seen. The call is fast enough for each
  * round of the engine. */
 static inline bool uro_stats_impair_changed(const struct uro_stats_impair *impair, unsigned seen)
 {
@@ -23,7 +23,7 @@ static inline bool uro_stats_impair_changed(const struct uro_stats_impair *impai
 bool uro_stats_impair_read(const struct uro_stats_impair *impair, unsigned *seen,
                            char text[static URO_STATS_IMPAIR_MAX]);
 
-/* Replaces the text. Several processes may do so at the same time. Waits at most 1 s for a process
+/* Replaces the text. Several processes may do so at the same time. Waits about 1 s for a process
  * that was killed while it wrote. Returns the sequence of the new text, or 0 if the device has no
  * impair=. */
 unsigned uro_stats_impair_write(struct uro_stats_impair *impair, const char *text);

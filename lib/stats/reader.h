@@ -12,7 +12,7 @@ struct uro_stats_file {
     const char *name; /* name of the file */
     enum uro_stats_kind kind;
     int error;  /* 0; -EPROTO: of another version, and only page->header is valid; other -errno */
-    bool alive; /* a process has the file open */
+    bool alive; /* a process holds the lock of the file */
     const struct uro_stats_page *page; /* a copy, checked */
 };
 
@@ -21,14 +21,14 @@ typedef void uro_stats_visit(void *context, const struct uro_stats_file *file);
 
 /* Reads all files of the user @uid, which is our own user unless this process is root. First adds
  * the counters of ended processes to the totals, if the files are our own. Returns 0 or
- *   -ENOENT  the user runs no device
+ *   -ENOENT  there is no directory: the user has run no device
  *   -EBUSY   a process that is stopped has the lock of a directory: a process that ends meanwhile
  *            may be missing, or be counted twice
  *   -errno   no directory could be read */
 URO_NODISCARD int uro_stats_read(uid_t uid, uro_stats_visit *visit, void *context);
 
 /* Copies the refusal @number of a page that was read. Returns false if the ring does not have it,
- * or if the process wrote over it during the call. */
+ * or if the process wrote over it while the page was read. */
 bool uro_stats_refusal(const struct uro_stats_page *page, uint64_t number,
                        struct uro_stats_refusal *out);
 /* Reads only the files of one device. */

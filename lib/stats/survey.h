@@ -31,7 +31,7 @@ struct uro_survey {
 #define URO_SURVEY_ALL_USERS (1u << 1) /* of all users; for root */
 
 /* Reads all files. If there is an error, the survey still has the files that could be read. With
- * URO_SURVEY_ROWS, the call takes at most URO_STATS_TABLE_END_MS. */
+ * URO_SURVEY_ROWS, the call waits about URO_STATS_TABLE_END_MS at most. */
 void uro_survey_take(struct uro_survey *survey, unsigned flags);
 
 void uro_survey_free(struct uro_survey *survey);

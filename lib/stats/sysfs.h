@@ -38,8 +38,8 @@ bool uro_sysfs_changes(const char *path);
 
 /* Brings the files up to date: the file @path, all files below the directory @path, or all of the
  * port if @path is "". The file DEVICE/node_guid identifies the device. When no process runs the
- * device, the port is shown as active, and rate and GIDs stay as they were. Returns 0, or -errno;
- * the files then keep their last values:
+ * device, the port is shown as active, and rate and GIDs stay as they were. A file that cannot
+ * be written keeps its last value. Returns 0, or
  *   -EBUSY   a process that is stopped has a lock
  *   -EACCES  the directory of layout.h is not the user's own
  *   -EINVAL  node_guid has no GUID

@@ -35,7 +35,7 @@ struct uro_stats_rows {
 };
 
 /* Asks the process with the file @name, which belongs to the user @uid, for a table. Returns 0, or
- *   -EACCES  the file belongs to another user, has a hard link, or is not a regular file
+ *   -EACCES  the file belongs to another user, has several names, or is not a regular file
  *   -EPROTO  the file was written by another version of uroce
  *   -errno   of a failed system call */
 URO_NODISCARD int uro_stats_table_ask(int directory, const char *name, uid_t uid,
@@ -47,7 +47,7 @@ URO_NODISCARD int uro_stats_table_ask(int directory, const char *name, uid_t uid
  *   -EINVAL       the rows are damaged
  *   -ENOMEM       no memory, here or in the process
  *   -ENOSPC       the process cannot store the rows, because its file system is full
- *   -errno        of a failed system call, here or in the process */
+ *   -errno        of a failed system call in the process */
 URO_NODISCARD int uro_stats_table_read(const struct uro_stats_question *question,
                                        struct uro_stats_rows *rows);
 
