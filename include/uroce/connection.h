@@ -152,8 +152,8 @@ int uroce_conn_peer(const struct uroce_conn *conn, struct uroce_conn_param *para
 /* Writes the address of the peer, the service and the path MTU of the connection to @target, whose
  * other members become 0. Returns 0. */
 int uroce_conn_target(const struct uroce_conn *conn, struct uroce_conn_target *target);
-/* Writes the attributes that move the queue pair of the connection to @state (INIT, RTR or RTS)
- * to @attr, and their mask for uroce_qp_modify() to @mask. Returns 0, or -EINVAL when @state is
+/* Writes the attributes for the state @state of the queue pair (INIT, RTR or RTS) to @attr, and
+ * their mask for uroce_qp_modify() to @mask. Returns 0, or -EINVAL when @state is
  * another state. For RTR and RTS, also returns -EINVAL before the peer has sent its parameters, and
  * after the connection has ended. */
 int uroce_conn_attr(const struct uroce_conn *conn, enum uroce_qp_state state,

@@ -109,7 +109,7 @@ struct uroce_buffer {
 
 /* Processes @count received frames in order. A frame may have any content and any length: the
  * engine drops and counts invalid frames. The engine copies the headers of a shared frame before it
- * checks them, and reads the payload once to check it and once to copy it. Returns 0, or -EINVAL
+ * checks them. It reads the payload once to check it and once to copy it. Returns 0, or -EINVAL
  * when an argument is NULL or @now is earlier than in the last call. */
 int uroce_engine_input(struct uroce_engine *engine, const struct uroce_packet *packets,
                        uint32_t count, uint64_t now);

@@ -52,8 +52,9 @@ const char *uroce_version(void);
  *     left:cable,name=c0;ip=10.0.0.1/24   one end of a cable between two devices of this process
  *
  * ibv_get_device_list() lists the device from now on. liburoce opens the link when the program
- * creates the first CQ, queue pair, SRQ, memory region, memory window or address handle, or binds
- * an rdma_cm identifier. If the link cannot be opened, that call fails and stderr says why.
+ * creates the first CQ, queue pair, SRQ, memory region, memory window or address handle, or first
+ * calls rdma_listen() or rdma_resolve_addr(). If the link cannot be opened, that call fails and
+ * stderr says why.
  *
  * @error: NULL, or a buffer of @size bytes for the error message; unchanged on success.
  * Returns 0 or
@@ -68,9 +69,9 @@ int uroce_device_add(const char *device, char *error, size_t size);
  * any more. Open contexts get IBV_EVENT_DEVICE_FATAL (man 3 ibv_get_async_event). Identifiers of
  * rdma_cm that are bound to it get RDMA_CM_EVENT_DEVICE_REMOVAL (man 3 rdma_get_cm_event). Contexts
  * and protection domains may stay open, because librdmacm keeps its own until the process ends.
- * They can only be closed: other calls fail with EIO. liburoce sends a disconnect request to the
- * peers of open connections, which takes up to 0.4 seconds. A new device may have the same name.
- * About 5 KiB of a removed device stay allocated.
+ * They can only be closed, and their events read: other calls fail with EIO. liburoce sends a
+ * disconnect request to the peers of open connections, which takes up to 0.4 seconds. A new device
+ * may have the same name. About 5 KiB of a removed device stay allocated.
  *
  * Threads: no other thread uses the device meanwhile.
  * Returns 0 or

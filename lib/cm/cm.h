@@ -22,8 +22,8 @@
 #include "base/wheel.h"
 #include "wire/cm_msg.h"
 
-/* Number of copies of a request that is reported as undelivered, and the time between two copies:
- * about three seconds, in which a server may start. */
+/* Number of copies of a request that is reported as undelivered, and the time between two copies. A
+ * server may start within these three seconds. */
 #define URO_CM_UNDELIVERED_MAX   12u
 #define URO_CM_UNDELIVERED_AGAIN URO_MS(250)
 /* Size of the queue of messages that are sent once; a full queue drops messages. */

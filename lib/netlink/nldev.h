@@ -79,7 +79,7 @@ struct uro_nldev_answer {
 bool uro_nldev_needs_objects(const uint8_t *request, size_t length);
 
 /* Answers all messages of a datagram @request, as the kernel does: a truncated message ends the
- * datagram, and a message without NLM_F_REQUEST gets at most an acknowledgement. Appends the
+ * datagram. A message without NLM_F_REQUEST gets at most an acknowledgement. Appends the
  * answers to @answer. @port_id is the port id of the socket that sent the request. */
 void uro_nldev_answer(const struct uro_nldev_view *view, const uint8_t *request, size_t length,
                       uint32_t port_id, struct uro_nldev_answer *answer);

@@ -2,7 +2,7 @@
 /* netlink_socket.h - sockets of NETLINK_RDMA that this library answers, without the kernel.
  *
  * The program's descriptor is one end of a socket pair. This library answers each request of the
- * program at once: the functions of netlink/nldev.h make the answer, and this library writes it to
+ * program at once. The functions of netlink/nldev.h make the answer, and this library writes it to
  * the other end. So poll(), blocking receives and MSG_PEEK work as with the kernel. A part of an
  * answer that does not fit into the socket stays in memory until the program has received the rest.
  *

@@ -9,8 +9,8 @@
  *     /sys/module/nvidia_peermem...     a name that does not exist; also nv_peer_mem and
  *                                       memory_peers, which are signs of GPUs that a card can read
  *
- * The path below a mapped name is mapped, too. A name is mapped only if the tree has the entry and
- * the entry is not a link to that same name: such a link is for a device of the kernel. A name that
+ * The path below a mapped name is mapped, too. A name is mapped only if the tree has the entry, and
+ * the entry is not a link to that same name. Such a link is for a device of the kernel. A name that
  * leaves a directory by ".." is not mapped: /sys/class/infiniband/../net is /sys/class/net, and
  * /sys/class/infiniband/DEVICE/../../net is /sys/devices/virtual/net.
  */

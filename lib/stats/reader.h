@@ -35,8 +35,8 @@ bool uro_stats_refusal(const struct uro_stats_page *page, uint64_t number,
 URO_NODISCARD int uro_stats_read_device(uid_t uid, const char *device, uint64_t guid,
                                         uro_stats_visit *visit, void *context);
 
-/* Adds the counters of @file to @sum if it belongs to the device and is not a copy of an ended
- * process whose counters are in the total. Returns whether it was added. */
+/* Adds the counters of @file to @sum if the file belongs to the device. Leaves out a kept file,
+ * whose counters are in the total. Returns whether the counters were added. */
 bool uro_stats_add(const struct uro_stats_file *file, const char *device, uint64_t guid,
                    struct uro_counters *sum);
 

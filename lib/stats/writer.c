@@ -3,8 +3,8 @@
  *
  * While this process lives, it holds the lock of the file. Other processes test this lock. The
  * kernel releases it when the process ends, for whatever reason. The lock of the directory is held
- * while a file is made, so that no reader takes a new file without a lock for the file of an ended
- * process.
+ * while a file is made. Otherwise a reader could take a new file, which has no lock yet, for the
+ * file of an ended process.
  */
 #include "stats/writer.h"
 
@@ -71,8 +71,8 @@ static void fill(struct uro_stats_page *page, const struct uro_stats_device *dev
         page->card = *device->card;
 }
 
-/* Maps the file with a descriptor of its own: a mapping would keep the lock of the descriptor that
- * it was made with, also in a forked child. Returns MAP_FAILED on failure. */
+/* Maps the file with a descriptor of its own. A mapping keeps the lock of the descriptor that it
+ * was made with, also in a forked child. Returns MAP_FAILED on failure. */
 static void *map(int directory, const char *name)
 {
     const int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);

@@ -2,7 +2,7 @@
 /* cm_event.c - see cm_event.h for the contract. The thread that runs the round calls
  * conn_event() and resolved() with the engine lock held.
  *
- * Events of a connection that the program has not accepted yet are not reported: librdmacm has no
+ * Events of a connection that the program has not accepted yet are not reported. librdmacm has no
  * identifier for the connection, and the accept will fail.
  */
 #include "ucma/cm_event.h"

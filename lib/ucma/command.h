@@ -12,9 +12,12 @@
 
 #include "ucma/id.h"
 
-/* Runs a command. Returns the number of bytes like write(), or -1 with errno EINVAL (malformed
- * command, or number out of range), ENOSYS (unsupported command), EIO (forked child), ENOENT
- * (unknown identifier) or the error of the command. */
+/* Runs a command. Returns the number of bytes like write(), or -1 with errno
+ *   EINVAL  malformed command, or number of the command out of range
+ *   ENOSYS  unsupported command
+ *   EIO     forked child
+ *   ENOENT  unknown identifier
+ *   errno   error of the command */
 ssize_t uro_command_write(struct uro_channel *channel, const void *octets, size_t size);
 
 /* Take and release the commands lock. The lock is held while a command runs, and while other code

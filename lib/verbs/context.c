@@ -2,7 +2,7 @@
 /* context.c - contexts, and the lifetime of their objects.
  *
  * Closing a context detaches its remaining objects from the engine, as the kernel does when the
- * descriptor is closed: no packet touches the program's memory afterwards. The structs of these
+ * descriptor is closed. No packet touches the program's memory afterwards. The structs of these
  * objects stay allocated, so that a program may destroy them later.
  */
 #include <errno.h>
