@@ -96,7 +96,7 @@ int uroce_mw_create(struct uroce_pd *pd, enum uroce_mw_type type, struct uroce_m
 int uroce_mw_destroy(struct uroce_mw *mw);
 /* Returns the present rkey of the window. A binding takes effect when the engine executes it. */
 uint32_t uroce_mw_key(const struct uroce_mw *mw);
-/* Returns 1 while the window is bound, else 0. @mw may be NULL: 0. */
+/* Returns 1 while the window is bound, else 0, also when @mw is NULL. */
 int uroce_mw_is_bound(const struct uroce_mw *mw);
 
 /* ---- completion queues -------------------------------------------------- */
@@ -272,7 +272,7 @@ struct uroce_qp_config {
  *   -EINVAL  a value is out of its range, an object is missing, the type does not use one of the
  *            objects, or an object is of another engine
  *   -E2BIG   as for uroce_engine_create()
- *   -ENOMEM  out of memory, or the engine has a qpn_prefix and all queue pairs that it allows */
+ *   -ENOMEM  out of memory, or the engine has as many queue pairs as its qpn_prefix allows */
 int uroce_qp_create(struct uroce_pd *pd, const struct uroce_qp_config *config,
                     struct uroce_qp **qp);
 /* Destroys a queue pair, detaches it from its multicast groups and drops its completions from its

@@ -9,7 +9,7 @@
 #include "core/shard.h"
 
 #define LINE    64u
-#define LONGEST 24u /* 4.096 us * 2^24 is a minute; limits the timeouts of a peer */
+#define LONGEST 24u /* 4.096 us * 2^24 is about a minute; limits the timeouts of a peer */
 /* An odd number near 2^64 divided by the golden ratio. */
 #define MIX         UINT64_C(0x9e3779b97f4a7c15)
 #define MOST_EVENTS (1u << URO_CONN_REQUEST | 1u << URO_CONN_RESPONSE | 1u << URO_CONN_REJECTED)

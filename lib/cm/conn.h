@@ -44,7 +44,7 @@ enum uro_conn_event_kind {
     URO_CONN_EVENT_COUNT
 };
 
-/* Parameters that both sides agree on; see man rdma_connect, rdma_accept. */
+/* Parameters that each side sends to the other; see man rdma_connect, rdma_accept. */
 struct uro_conn_param {
     enum uro_qp_type type; /* RC, UC, XRC_INI, XRC_TGT; UD: a datagram service */
     uint32_t qpn;

@@ -39,7 +39,7 @@ void uro_conn_raise(struct uro_conn *conn, enum uro_conn_event_kind kind, int st
  * was not fetched yet, so the peer must send the message again. */
 bool uro_conn_can_receive(const struct uro_conn *conn);
 
-/* Returns the time 4.096 us * 2^n as Linux computes it: 2^(n-8) ms, from 1 ms to a minute. */
+/* Returns the time 4.096 us * 2^n as Linux computes it: 2^(n-8) ms, from 1 ms to 65.5 s. */
 uro_time uro_conn_time(uint8_t exponent);
 
 /* conn.c */

@@ -15,7 +15,7 @@
  *         NAME-GUID.VERSION.total       sums of the counters of the processes that have ended
  *
  * Only the user of the process, and root, can read these files. Two devices of one name are the
- * same device if their GUIDs, and therefore their addresses, are equal.
+ * same device if their GUIDs, and therefore their MAC addresses, are equal.
  */
 #pragma once
 

@@ -2,8 +2,8 @@
 /* bind.h - the source address and port of an identifier, and listening on them.
  *
  * A port belongs to a port space. Several identifiers may use a port if their addresses differ, or
- * if all of them have REUSEADDR set. A wildcard includes every address of its family. The IPv6
- * wildcard includes every address unless AFONLY is set.
+ * if all of them have REUSEADDR set and none listens. A wildcard includes every address of its
+ * family. The IPv6 wildcard includes every address unless AFONLY is set.
  */
 #pragma once
 

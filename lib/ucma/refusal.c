@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* refusal.c - see refusal.h. A command that failed has not changed the identifier. Therefore the
- * reason is found afterwards, and correct commands cost nothing. */
+/* refusal.c - see refusal.h. The reason is found after the command has failed, so correct commands
+ * cost nothing. */
 #include "ucma/refusal.h"
 
 #include <errno.h>

@@ -71,7 +71,7 @@ struct uro_ibv_context {
     struct uro_list blocks;      /* blocks of memory regions with a free slot; regions.c */
     struct uro_list full_blocks; /* blocks without a free slot */
     uint32_t regions;            /* number of regions in all blocks */
-    uint32_t references;         /* 1 while open, plus 1 for each object */
+    uint32_t references;         /* 1 while open, plus 1 for each object and region */
     bool kept;                   /* set by uro_ibv_keep_context() */
     uint64_t inode; /* inode of cmd_fd: contexts with the same inode share their objects */
 };

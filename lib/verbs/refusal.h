@@ -17,8 +17,8 @@ __attribute__((format(printf, 4, 5), cold)) int uro_refuse_probe(struct uro_devi
                                                                  int error, const char *call,
                                                                  const char *format, ...);
 
-/* Report why a call fails, like uro_refuse(). These functions are called only after an error, so
- * correct calls are not slower. */
+/* Report why a call fails, like uro_refuse(). These functions look for the reason only after an
+ * error, so correct calls are not slower. */
 
 struct ibv_ah_attr;
 struct ibv_alloc_dm_attr;
