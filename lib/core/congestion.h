@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* congestion.h - congestion control: ECN marks, CNPs, ACK timeouts, and the window of the requester.
+/* congestion.h - congestion control: ECN marks, CNPs, ACK timeouts, and the requester's window.
  *
  * Switches mark packets (ECN CE, RFC 3168) when their queues grow. The receiver of a marked packet
  * sends a congestion notification packet (CNP, IBTA Annex A17) to the sender, which then has fewer
@@ -25,10 +25,10 @@ struct uro_tx;
 struct uro_congestion {
     uro_time notify_from; /* earliest time of the next CNP */
     bool notify_due;
-    uint8_t rounds;  /* full windows acknowledged since the last cut */
+    uint8_t rounds;  /* full windows acknowledged since the last cut, at most ROUNDS_QUICK */
     uint16_t alpha;  /* the next CNP removes alpha / 2048 of the window; 0: no CNP arrived yet */
     uint32_t window; /* packets in flight; 0: as many as the device's window */
-    uint32_t target; /* the window before the cut */
+    uint32_t target; /* the window before the last cut; grows after some rounds */
     /* packets acknowledged in this round; after a cut, minus the packets in flight */
     int32_t acked;
     uro_time cut_at;

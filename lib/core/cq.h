@@ -119,7 +119,7 @@ struct uro_cq {
     uint32_t mask;
     uint32_t capacity;
     void *user;             /* the owner's handle, for events */
-    struct uro_link events; /* in shard->cq_events while an event waits to be fetched */
+    struct uro_link events; /* in shard->cq_events: fresh completions, or an event to fetch */
     bool fresh;             /* engine: the CQ got a completion since uro_cq_notify() */
     bool fresh_solicited;   /* engine: such a completion is solicited or in error */
     bool event_completion;  /* engine: waiting events, see uro_shard_event() */
@@ -130,7 +130,7 @@ struct uro_cq {
     atomic_uint armed;   /* enum uro_cq_arm */
     /* index behind the last completion that the reader may see; moved by the engine */
     _Alignas(64) atomic_uint tail;
-    _Alignas(64) atomic_uint head; /* moved by the reader */
+    _Alignas(64) atomic_uint head; /* moved by the reader, and by uro_cq_forget() */
     uint32_t number;               /* number in snapshots, from 1; core/snapshot.h */
     struct uro_link all;           /* in shard->cqs */
     uint32_t *counted_in;          /* shard->cq_count; NULL: the CQ is in no snapshot */
@@ -143,7 +143,7 @@ size_t uro_cq_size(uint32_t capacity);
 /* Builds a CQ in @memory (uro_cq_size() bytes, aligned to 64). */
 struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user);
 
-/* Makes the CQ overflow, as if a completion had found it full. Called by the engine. */
+/* Makes the CQ overflow, as if a completion had found it full. Engine locked. */
 void uro_cq_overflow(struct uro_shard *shard, struct uro_cq *cq);
 
 /* Makes the CQ drop and count completions that do not fit, instead of failing with its QPs. Call
@@ -173,8 +173,8 @@ void uro_cq_deliver(struct uro_cq *cq);
 void uro_cq_notify(struct uro_cq *cq);
 
 /* Appends a completion. uro_shard_event() later returns the event of an armed CQ. Returns false
- * when the CQ is full and overruns are not ignored. The CQ is then in error, and the caller must
- * fail the QP, so that no completion is lost silently. Called by the engine. */
+ * when the CQ is in error: a completion found it full, and overruns are not ignored. The caller
+ * must then fail the QP, so that no completion is lost silently. Called by the engine. */
 URO_NODISCARD bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq,
                                const struct uro_cqe *cqe, bool solicited);
 
@@ -203,14 +203,13 @@ static inline bool uro_cq_failed(const struct uro_cq *cq)
 void uro_cq_disarm(struct uro_cq *cq);
 
 /* Drops the completions of @qpn that were not polled yet, as ibv_destroy_qp requires. Engine
- * locked.
- */
+ * locked, and no reader active. */
 void uro_cq_forget(struct uro_cq *cq, uint32_t qpn);
 
 /* ---- events: notifications for the process, fetched after each round -----------
  *
- * Each object has flags for its pending events. No event is lost. An event that is raised again
- * before it is fetched counts once. */
+ * Each object has flags for its pending events. An event that is raised again before it is fetched
+ * counts once. */
 
 enum uro_event_kind {
     URO_EVENT_COMPLETION, /* an armed CQ got a completion: wake its channel */
@@ -233,6 +232,6 @@ struct uro_event {
  * locked. */
 void uro_shard_deliver(struct uro_shard *shard);
 
-/* Takes the next event, and makes the completions visible to programs. Returns false when there is
- * no event. Engine locked. */
+/* Takes the next event. Returns false when there is no event; all completions are then visible to
+ * programs. Engine locked. */
 bool uro_shard_event(struct uro_shard *shard, struct uro_event *event);

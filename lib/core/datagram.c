@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* datagram.c - sends and receives of UD queue pairs.
  *
- * A datagram that cannot be delivered is counted and dropped. The receive stays posted for the next
- * datagram.
+ * A datagram with a wrong Q_Key, or without a large enough receive, is counted and dropped. The
+ * receive stays posted for the next datagram.
  */
 #include "core/datagram.h"
 

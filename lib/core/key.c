@@ -76,7 +76,8 @@ int uro_key_deregister(struct uro_shard *shard, struct uro_key *key)
     return 0;
 }
 
-/* Walks the whole table: few regions have windows, and windows are mostly removed first. */
+/* Searches the table for the windows: few regions have windows, and windows are mostly removed
+ * first. */
 void uro_key_expel(struct uro_shard *shard, struct uro_key *key)
 {
     struct uro_table_node *node = uro_table_first(&shard->keys->table);

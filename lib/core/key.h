@@ -86,9 +86,10 @@ void uro_key_expel(struct uro_shard *shard, struct uro_key *key);
 struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number);
 
 /* Returns the memory of @length bytes at @address, if @number is the key of a region of @pd with
- * all rights in @access and the range lies inside it (overflow-safe). Returns NULL otherwise. The
- * memory can be read, and with URO_ACCESS_LOCAL_WRITE in @access written. If the region is a
- * URO_KEY_NULL or may fault, this holds for the first URO_PATH_MTU_MAX bytes only. */
+ * all rights in @access and the range lies inside it (overflow-safe). Returns NULL otherwise, and
+ * also when on-demand memory is missing. The memory can be read, and with URO_ACCESS_LOCAL_WRITE in
+ * @access written. If the region is a URO_KEY_NULL or may fault, this holds for the first
+ * URO_PATH_MTU_MAX bytes only. */
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length);
 
@@ -101,12 +102,13 @@ bool uro_key_never_faults(const struct uro_shard *shard, uintptr_t start, uintpt
  * or a window into such a region. */
 bool uro_key_may_fault(const struct uro_shard *shard, uint32_t number);
 
-/* The key and rights that a peer's request names. */
+/* The key that a request names, and the rights that it needs. The request is the peer's, or for
+ * uro_key_examine() perhaps our own. */
 struct uro_key_claim {
     uint32_t number;
     uint32_t pd;     /* protection domain of our queue pair, or of its XRC SRQ */
     uint32_t qpn;    /* our queue pair, which the peer is connected with */
-    uint32_t access; /* at least one of URO_ACCESS_REMOTE_*, URO_ACCESS_FLUSH_* */
+    uint32_t access; /* set of URO_ACCESS_* */
 };
 
 /* Returns the memory of a range that a peer names, or NULL, as uro_key_local(). The key is a region

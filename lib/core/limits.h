@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* limits.h - all limits of the core: numbers, sizes and times. */
+/* limits.h - limits of the core: numbers, sizes and times. */
 #pragma once
 
 #include "base/defs.h"
@@ -32,11 +32,11 @@ static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not clos
 static_assert(URO_WINDOW_MAX < 1u << 23, "the order of PSNs must stay unambiguous");
 
 /* Distance from the expected PSN beyond which a request is counted as far. A peer seldom has so
- * many packets in flight. The PSNs of outstanding READs increase the distance. */
+ * many packets in flight. The PSNs that outstanding READs may use increase the distance. */
 #define URO_PSN_FAR URO_WINDOW_MAX
 
-/* Minimum interval between CNPs sent, and between reactions to CNPs; smallest window of a requester
- * that keeps receiving CNPs, in packets. */
+/* Minimum interval between CNPs sent, and between reactions to CNPs. LEAST: smallest window, in
+ * packets, after CNPs, ACK timeouts or lost READ responses. */
 #define URO_CNP_EVERY    URO_US(50)
 #define URO_WINDOW_LEAST 4u
 
@@ -47,8 +47,8 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "the order of PSNs must stay unambiguou
 /* Packets of the reorder buffer, which all queue pairs of an engine share; also the largest
  * distance of a kept packet from the expected PSN. WAIT: time for a gap to close before it is
  * reported to the peer. Frames overtake each other inside a switch or a host, which takes
- * microseconds. KEPT: time before the packets are dropped. The peer's answer to a NAK takes a round
- * trip. */
+ * microseconds. KEPT: time from this report until the packets are dropped. The peer's answer to a
+ * NAK takes a round trip. */
 #define URO_REORDER_DEFAULT URO_WINDOW_DEFAULT
 #define URO_REORDER_MAX     4096u
 #define URO_REORDER_WAIT    URO_US(32)

@@ -12,7 +12,7 @@
 /* The form of the response to an executed request. */
 enum uro_response_form {
     URO_RESPOND_ACK,    /* an ACK, which may cover several requests */
-    URO_RESPOND_READ,   /* one or more READ responses with payload */
+    URO_RESPOND_READ,   /* one or more READ responses with the data of a READ */
     URO_RESPOND_ATOMIC, /* an atomic acknowledgement with the value before the operation */
     URO_RESPOND_EMPTY,  /* a READ response without payload */
 };

@@ -59,8 +59,7 @@ static inline uint8_t *uro_path_ext(struct uro_tx *tx, const struct uro_path *pa
     return tx->head + path->head_length + URO_BTH_LEN;
 }
 
-/* Returns the UDP source port of datagrams, and of every packet that a queue pair sends before it
- * has a peer. */
+/* Returns the UDP source port of the datagrams of a queue pair. */
 uint16_t uro_path_datagram_port(uint32_t local_qpn);
 
 /* Completes @tx: the headers before the extension headers, the padding, and the data for the ICRC.

@@ -13,7 +13,7 @@
 
 struct uro_pkt {
     const uint8_t *octets;   /* the frame; only its first URO_FRAME_HEAD bytes with @indirect */
-    const uint8_t *indirect; /* the whole frame, if uro_frame_is_data(); otherwise NULL */
+    const uint8_t *indirect; /* the whole frame, if only its head was copied; otherwise NULL */
     uint32_t length;
     bool summed; /* the port has checked the ICRC */
     bool weak;   /* the port had to infer a part of the ICRC's input */

@@ -53,15 +53,16 @@ static bool within_limits(const struct uro_qp_init *init)
            init->recv_sge_max <= URO_SGE_MAX && init->inline_max <= URO_INLINE_MAX;
 }
 
-/* Returns whether the queue pair answers READs and atomics. */
+/* Returns whether a queue pair of this type answers READs and atomics. */
 static bool has_resources(enum uro_qp_type type)
 {
     return type == URO_QPT_RC || type == URO_QPT_XRC_TGT;
 }
 
-/* Returns the number of responder resources, a power of two. A small number is doubled. If a
- * response is late, the peer retransmits the request. When the response then arrives, the peer
- * sends new requests, although the duplicate also needs a resource. */
+/* Returns the number of responder resources, a power of two. A small number is doubled, or raised
+ * to URO_RXE_FLUSHES for FLUSH. If a response is late, the peer retransmits the request. When the
+ * response then arrives, the peer sends new requests, although the duplicate also needs a
+ * resource. */
 static uint32_t resource_count(uint32_t access, uint8_t max_dest_rd_atomic)
 {
     const uint32_t depth = uro_pow2_at_least(max_dest_rd_atomic);
@@ -511,8 +512,8 @@ static uint8_t timeout_of(const struct uro_qp *qp)
     return least;
 }
 
-/* Applies the retry budgets and depths. They take effect when the send side starts or was
- * drained. */
+/* Applies the retry budgets and depths. The budgets change only if the requester waits for
+ * nothing. */
 static void configure(struct uro_qp *qp)
 {
     if (!uro_qp_reliable(qp))
@@ -676,7 +677,7 @@ static const char *check_psns(const struct uro_qp *qp)
         const struct uro_wqe *wqe = uro_qp_wqe(qp, i);
         uro_psn first = uro_psn_make(wqe->first_psn);
         if (wqe->status != URO_WC_SUCCESS)
-            return NULL; /* in ERR, the other requests only wait to be flushed */
+            return NULL; /* failed locally: the queue pair goes to ERR when the request is oldest */
         if (i == head && (uro_psn_diff(req->una, first) < 0 ||
                           uro_psn_diff(req->una, first) >= (int32_t)wqe->psn_count))
             return "una is not in the oldest request";

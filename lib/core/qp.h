@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* qp.h - the public functions of a queue pair: create, modify, query, destroy, post.
  *
- * The caller holds the engine lock for every function except uro_qp_state_now() and uro_qp_ring().
+ * The caller holds the engine lock. Exceptions are functions with the words "Any thread", and
+ * functions that return a size or a value that never changes.
  */
 #pragma once
 
@@ -91,27 +92,28 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
 size_t uro_qp_resources_size(uint8_t max_dest_rd_atomic);
 
 /* Returns the number of bytes of responder resources that uro_qp_modify() with these arguments
- * requires: 0 for a queue pair whose access flags allow no remote access, and more for a queue pair
- * that allows FLUSH. */
+ * requires. It is 0 if the queue pair cannot get READs or atomics yet, for example because its
+ * access flags allow no remote access. A queue pair that allows FLUSH may need more. */
 size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
                                unsigned mask);
 
 /* Lends memory for responder resources, aligned to 8, to a queue pair that was created with
- * lends_resources. Returns the memory that was lent before, or NULL; it belongs to the caller
- * again, and its content is kept. @size is not below the size lent before. */
+ * lends_resources. Copies the content of the memory that was lent before. Returns that memory,
+ * which belongs to the caller again, or NULL. @size is not below the size lent before. */
 void *uro_qp_lend_resources(struct uro_qp *qp, void *memory, size_t size);
 
 /* Modifies a queue pair. Returns 0, or
  *   -EINVAL  no such transition, an attribute is missing or is not allowed, a value is out of its
- *            range, or fewer responder resources are lent than the queue pair needs */
+ *            range, the queue pair still drains in SQD, or fewer responder resources are lent than
+ *            the queue pair needs */
 URO_NODISCARD int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp,
                                 const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 
-/* Returns all attributes as the caller has set them. */
+/* Returns the attributes as the caller has set them, and the current state. */
 void uro_qp_query(const struct uro_qp *qp, struct uro_qp_attr *attr);
 
-/* Destroys the queue pair. Afterwards no packet, timer or completion refers to it, and its memory
- * belongs to the caller again. */
+/* Destroys the queue pair. Afterwards no packet, timer or completion in its CQs refers to it, and
+ * its memory belongs to the caller again. */
 void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp);
 
 enum uro_qp_type uro_qp_type(const struct uro_qp *qp);
@@ -122,7 +124,7 @@ struct uro_wq *uro_qp_send_queue(struct uro_qp *qp);
 struct uro_wq *uro_qp_recv_queue(struct uro_qp *qp);
 
 /* Returns the current state, which another thread may change at any time. A poster publishes first
- * and then rings the doorbell, so a change is never missed. Any thread. */
+ * and then calls this function, so that it does not miss a change to ERR. Any thread. */
 enum uro_qp_state uro_qp_state_now(const struct uro_qp *qp);
 
 /* Returns a violated invariant, or NULL. For the simulator and tests. */

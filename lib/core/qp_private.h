@@ -2,7 +2,7 @@
 /* qp_private.h - the data of a queue pair: path, requester, responder. For core/ only.
  *
  * A file name in the comment of a field is that of the file which decides about the field. Some
- * other files of core also write to it, and qp.c resets all fields.
+ * other files of core also write to such a field, for example qp.c at a reset.
  */
 #pragma once
 
@@ -32,12 +32,12 @@ struct uro_req {
     uro_psn next;     /* PSN to send next; req_transmit.c, and req_recovery.c when going back */
     uro_psn max;      /* req_transmit.c */
     uint32_t cursor;  /* send queue index of the request that `next` belongs to */
-    uint32_t started; /* index behind the newest request that has PSNs */
+    uint32_t started; /* index behind the newest request that was started */
     uint32_t since_ack_req; /* packets sent since the last packet with AckReq */
     uint32_t depth_used;    /* READs and atomics in flight */
     /* number of PSNs in [una, next) that belong to outstanding READ responses */
     uint32_t read_psns;
-    bool flush_doubled;           /* FLUSH packets have rxe's ICRC; req_recovery.c */
+    bool flush_doubled;           /* FLUSH packets have rxe's ICRC; rxe.c */
     uint8_t read_answers;         /* requests answered since read_window changed; req_reads.c */
     uint16_t read_window;         /* limit of read_psns; 0: no limit; req_reads.c */
     struct uro_recovery recovery; /* req_recovery.c */
@@ -46,8 +46,8 @@ struct uro_req {
 
 /* A responder resource: a READ, atomic, FLUSH or ATOMIC_WRITE that was executed, kept so that a
  * duplicate request can be answered again. A queue pair has at least as many as its peer may have
- * requests outstanding. Responder resources are most of the memory of a queue pair. So a value that
- * can be computed from other fields is not stored. */
+ * such requests outstanding. Responder resources are most of the memory of a queue pair. So a value
+ * that can be computed from other fields is not stored. */
 struct uro_resource {
     uint64_t va;
     union {
@@ -120,7 +120,7 @@ struct uro_rsp {
     const struct uro_rqe *recv; /* in use by a message; rq.c */
     struct uro_srq *srq;        /* source of `recv`; NULL: the own receive queue; rq.c */
     struct uro_gap *gap;        /* requests that arrived before their turn; reorder.c */
-    bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_execute.c */
+    bool gap_reported; /* a NAK or RNR NAK for `expected` is due or was sent; rsp_execute.c */
     bool established;  /* COMM_EST was raised */
     bool ack_due;      /* an ACK is due; rsp_ack.c */
     bool nak_due;
@@ -129,13 +129,13 @@ struct uro_rsp {
     enum uro_aeth_kind nak_kind;
     uint8_t nak_value;
     bool in_message;     /* rsp_execute.c: between FIRST and LAST */
-    bool dropped;        /* a request was dropped: the reorder buffer was full; reorder.c */
+    bool dropped;        /* a request did not fit in the reorder buffer; reorder.c */
     bool ack_deferred;   /* an ACK is deferred; rxe.c */
-    bool peer_goes_back; /* the gap was reported to Linux rxe; rsp_execute.c, reorder.c */
+    bool peer_goes_back; /* Linux rxe goes back, because of a reported gap; rxe.h, reorder.c */
     uint8_t read_log2; /* log2 of the PSNs of the longest READ so far, rounded up; rsp_execute.c */
     bool rxe;          /* the last request came from Linux rxe; rsp_execute.c */
     bool ack_twice;    /* the ACK that is due is sent twice; rsp_ack.c */
-    uro_psn dropped_psn;        /* PSN of the last dropped request */
+    uro_psn dropped_psn;        /* highest PSN of a request that did not fit */
     uint32_t resources_pending; /* responder resources with a response pending */
     uint32_t resources_oldest;  /* index of the oldest resource in use; not modulo the ring size */
     uint32_t resources_newest;  /* index behind the newest resource; as resources_oldest */
@@ -253,8 +253,8 @@ void uro_qp_raise_event(struct uro_qp *qp, unsigned event_kind);
 void uro_qp_drained(struct uro_qp *qp);
 
 /* Fails the queue pair: RC and XRC go to ERR, UC and UD to SQE. The send request at index
- * @failed_wqe completes with @status. All other send requests and all receives are flushed in queue
- * order. URO_QP_NO_WQE: no request failed. */
+ * @failed_wqe completes with @status. All other send requests are flushed in queue order, and in
+ * ERR also all receives. URO_QP_NO_WQE: no request failed. */
 #define URO_QP_NO_WQE UINT32_MAX
 void uro_qp_fail_send(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status status,
                       enum uro_fail_reason fail_reason);
@@ -264,7 +264,7 @@ void uro_qp_fail_send(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status
 void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status,
                       enum uro_fail_reason fail_reason, const struct uro_frame *frame);
 
-/* Flushes the work posted since the queue pair went to ERR, or the sends of a queue pair in SQE. */
+/* Flushes the posted work of a queue pair in ERR, or the sends of a queue pair in SQE. */
 void uro_qp_flush(struct uro_qp *qp);
 
 /* Fails the queue pair because one of its completions did not fit in the CQ. */

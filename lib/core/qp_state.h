@@ -61,7 +61,7 @@ enum uro_qp_type {
 
 enum uro_service uro_qp_type_service(enum uro_qp_type type);
 
-/* Returns whether the transition exists, with the attributes that it requires and allows. */
+/* Returns whether the transition exists. Writes the attributes that it requires and allows. */
 bool uro_qp_state_masks(enum uro_qp_type type, enum uro_qp_state from, enum uro_qp_state to,
                         unsigned *required, unsigned *allowed);
 

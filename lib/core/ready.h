@@ -2,7 +2,7 @@
 /* ready.h - the lists of queue pairs that have packets to send. schedule.c chooses the next queue
  * pair.
  *
- * All files of core add queue pairs to these lists. Only schedule.c takes queue pairs off to send.
+ * Many files of core add queue pairs to these lists. Only schedule.c takes queue pairs off to send.
  * For core/ only.
  */
 #pragma once

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* record.h - what an engine records about itself: counters, the last packets, and the last failures
- * of queue pairs. Other processes may read the memory.
+/* record.h - what an engine records about itself: counters, the last packets, the last failures of
+ * queue pairs, and reports of closed ports. Other processes may read the memory.
  *
- * The driver lends the memory (uro_engine_config.record), or the engine uses its own. Only the
- * engine writes it. A reader in another process never sees a part of a 64-bit value, but two values
- * may be of different moments. A failure has its number at both ends, so that a reader recognizes a
- * torn copy.
+ * The driver lends the memory (uro_engine_config.record), or the engine uses its own. The engine
+ * writes it, except the fields of a failure that the host adds. A reader in another process never
+ * sees a part of a 64-bit value, but two values may be of different moments. A failure has its
+ * number at both ends, so that a reader recognizes a torn copy.
  */
 #pragma once
 
@@ -67,18 +67,18 @@ struct uro_record_access {
 };
 
 /* Bits of uro_failure.known: which groups of fields have values. */
-#define URO_KNOWN_REQUEST  (1u << 0) /* wr_id, wr_opcode, remote_*, length: of our work request */
+#define URO_KNOWN_REQUEST  (1u << 0) /* wr_id, length; of a send also wr_opcode, remote_* */
 #define URO_KNOWN_PACKET   (1u << 1) /* packet_*: of the packet that caused the failure */
 #define URO_KNOWN_ACCESS   (1u << 2) /* access */
 #define URO_KNOWN_RESPONSE (1u << 3) /* last_response */
 #define URO_KNOWN_LENGTHS  (1u << 4) /* length_seen, length_max */
 
-/* Why a queue pair failed, or what it waits for. */
+/* Why a queue pair failed, or another problem of the queue pair. */
 struct uro_failure {
     uint64_t number; /* from 1; 0: the entry is empty or is being written */
     uint64_t time;   /* of the engine */
     uint32_t known;  /* set of URO_KNOWN_* */
-    bool waits;      /* the queue pair did not fail: it waits for a long time */
+    bool waits;      /* it did not fail: it waits for a long time, or its peer's PSN is far */
     uint8_t type;    /* enum uro_qp_type */
     uint8_t reason;  /* enum uro_fail_reason */
     uint8_t status;  /* enum uro_wc_status of the completion */
@@ -114,7 +114,7 @@ struct uro_failure {
     uint32_t length_max;
     struct uro_record_access access;
 
-    /* largest IP packet of the route to the peer; 0: unknown; set by the driver */
+    /* largest IP packet of the route to the peer; 0: unknown; set by the host */
     uint32_t route_mtu;
     /* time in ms for which the own link has been down; 0: it is up; set by the host */
     uint32_t link_down_ms;
@@ -140,7 +140,7 @@ struct uro_record {
     uint16_t packet_at; /* offset in packets[] of the next entry, which is the oldest entry */
     uint32_t closed_at; /* count of reports; the next one is at this index, modulo the ring */
     struct uro_record_closed closed[URO_RECORD_CLOSED];
-    uint64_t failure_count; /* failures so far, except failures that the program caused itself */
+    uint64_t failure_count; /* problems reported so far, recorded or only counted */
     uint64_t recorded;      /* number of the newest failure in the ring */
     uint64_t period;        /* begin of the current period */
     uint32_t period_count;  /* failures recorded in it */
@@ -212,9 +212,10 @@ struct uro_record_cause {
     bool waits;                    /* the queue pair does not fail */
 };
 
-/* Records the failure of a queue pair, unless it has failed before. Also records a queue pair that
- * waits for too long. Call before the queue pair changes. Takes bounded time. After
- * URO_RECORD_PERIOD_MAX failures in a period, it only counts further failures. record.c */
+/* Records the failure of a queue pair, unless it has failed before. With @cause->waits, records a
+ * problem of a queue pair that does not fail. Call before the queue pair changes. Takes bounded
+ * time. After URO_RECORD_PERIOD_MAX failures in a period, it only counts further failures.
+ * record.c */
 void uro_record_failure(struct uro_qp *qp, const struct uro_record_cause *cause);
 
 /* Records a report that no process has the UDP port at @peer. record.c */

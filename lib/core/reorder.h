@@ -5,8 +5,8 @@
  * A network that reorders lets packets overtake each other. A network that loses a packet delivers
  * the packets behind it. Without this buffer the peer must send all these packets again. A queue
  * pair with packets in the buffer has a gap. If the gap does not close soon, it is reported to the
- * peer (rsp_execute.c). If it does not close at all, the packets are dropped. No packet is checked,
- * executed or answered before the packets with earlier PSNs.
+ * peer (rsp_execute.c). If it does not close at all, the packets are dropped. No request is
+ * executed or answered before the requests with earlier PSNs.
  *
  * The engine owns the memory, for all queue pairs together. A page of this memory is first written
  * when it is needed.
@@ -25,7 +25,7 @@ struct uro_shard;
 
 struct uro_reorder_packet {
     struct uro_link link;   /* element of the list of a gap, in PSN order, or of free_packets */
-    struct uro_frame frame; /* frame.payload is the array below; all other pointers are NULL */
+    struct uro_frame frame; /* frame.payload is the array below; network and body are NULL */
     uint8_t payload[URO_PATH_MTU_MAX];
 };
 
@@ -46,7 +46,7 @@ struct uro_reorder {
     uint32_t gaps_touched;
     struct uro_list free_packets;
     struct uro_list free_gaps;
-    struct uro_list unreported; /* gaps that may still close, the oldest first */
+    struct uro_list unreported; /* gaps that were not reported yet, the oldest first */
     struct uro_list reported;   /* gaps that were reported to the peer, the oldest first */
     struct uro_timer timer;
 };
@@ -58,8 +58,9 @@ size_t uro_reorder_size(uint32_t capacity);
 void uro_reorder_init(struct uro_reorder *reorder, uint32_t capacity, void *memory);
 
 /* Keeps a copy of a request beyond the expected PSN. Returns true when the request is in the
- * buffer, also when it was there already. Returns false when the buffer is full or the request is
- * too far ahead. If the queue pair has a gap, uro_reorder_dropped() then returns true. */
+ * buffer, also when it was there already. Returns false when the buffer is full, or when the
+ * request is too far ahead or too long. If the queue pair has a gap, uro_reorder_dropped() then
+ * returns true. */
 URO_NODISCARD bool uro_reorder_keep(struct uro_qp *qp, const struct uro_frame *frame);
 
 /* Removes and returns the request with the expected PSN, or NULL. Drops kept requests with earlier
@@ -77,8 +78,8 @@ void uro_reorder_restart(struct uro_qp *qp);
 /* Drops all packets of the queue pair. */
 void uro_reorder_forget(struct uro_qp *qp);
 
-/* Returns the next queue pair whose gap must be reported to the peer, or NULL. Called after the
- * timer fired. */
+/* Returns the next queue pair whose gap must be reported to the peer, or NULL. Drops the packets of
+ * gaps that did not close after their report. Called after the timer fired. */
 struct uro_qp *uro_reorder_overdue(struct uro_shard *shard);
 
 /* Returns a violated invariant, or NULL. */

@@ -18,7 +18,7 @@
 #include "core/qp_private.h"
 
 enum uro_req_plan_kind {
-    /* No work, or the requester waits for an ACK, a response, a timer or a next hop. */
+    /* Nothing can be sent now; req_transmit.c lists the reasons. */
     URO_REQ_PLAN_NOTHING,
     URO_REQ_PLAN_PACKET,
     URO_REQ_PLAN_LOCAL, /* a request that sends nothing */
@@ -41,17 +41,17 @@ struct uro_req_plan {
 };
 
 /* Describes a range of the request's buffers as the payload of @tx. Returns false when a local key
- * does not allow it. */
+ * does not allow it, or when the memory is missing. */
 bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t offset,
                     uint32_t length, struct uro_tx *tx);
 
-/* Completes the oldest request with success, and the local requests right behind it. Returns false
- * when the CQ overflowed: the caller then fails the queue pair (uro_qp_overrun()). */
+/* Completes the oldest request with success, and the executed local requests right behind it.
+ * Returns false when the CQ overflowed: the caller then fails the queue pair (uro_qp_overrun()). */
 URO_NODISCARD bool uro_req_complete_head(struct uro_qp *qp);
 
-/* Reports that a packet of a UC or UD queue pair was described. The request completes when the
- * engine is called again. Until then, the port may read the payload from the memory of the
- * request. */
+/* Reports that a packet of a UC or UD queue pair was described. After its last packet, the request
+ * completes when the engine is called again. Until then, the port may read the payload from the
+ * memory of the request. */
 void uro_req_sent(struct uro_qp *qp);
 
 /* Completes the UC and UD requests that were reported with uro_req_sent(). Call at the beginning of
@@ -96,10 +96,10 @@ static inline struct uro_req_outcome uro_req_fail(uint32_t failed_wqe, enum uro_
  * response or a timeout. */
 void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome);
 
-/* Handles a gap: a response before the newest response is missing. Retransmits once until there is
- * progress, so that a burst of late responses does not start a burst of retries. A responder may
- * answer all earlier requests before it answers the retransmitted request. Each response with a
- * higher @psn restarts the ACK timeout. */
+/* Handles a gap: the peer reports a missing packet, or a response before @psn is missing.
+ * Retransmits once until there is progress, so that a burst of late responses does not start a
+ * burst of retries. A responder may answer all earlier requests before it answers the retransmitted
+ * request. Each response with a higher @psn restarts the ACK timeout. */
 struct uro_req_outcome uro_req_gap(struct uro_qp *qp, uro_psn psn);
 
 /* Moves the cursor to its saved position after a single-packet retransmit. */

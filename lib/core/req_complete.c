@@ -76,7 +76,7 @@ static void follow(struct uro_qp *qp)
     }
 }
 
-/* Updates the timer and the recovery after una moved. */
+/* Updates the cursor and the timer after una moved. */
 static void moved_on(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;

@@ -4,15 +4,16 @@
  * The responder sends READ responses as fast as its link takes them. If the receive buffer of the
  * requester overflows, a retransmitted request for all outstanding READs overflows the buffer
  * again. So after the first lost response, the READ window limits the responses in flight, at first
- * to the window of the device. Each further loss halves the READ window. After some answered
- * requests it doubles again, up to the window of the device. The READ window stays until RESET.
+ * to the largest power of two in the window of the device. Each further loss halves the READ
+ * window. After some answered requests it doubles again, up to its first size. The READ window
+ * stays until RESET.
  *
  * After the first loss, the responses to all outstanding READs are still sent once: no packet makes
  * a responder stop.
  *
  * A READ that is larger than the READ window is requested in parts. Two rules hold for parts:
- *   - A part after the first is requested when no READ is outstanding: a responder answers only the
- *     newest part of a request.
+ *   - A part after the first is requested only when no READ is outstanding: a responder answers
+ *     only the newest part of a request.
  *   - A part ends at a multiple of the READ window, a power of two, from the first response of the
  *     READ. A responder drops a duplicate request that extends beyond the request that it executed.
  *     The requester does not know which of its earlier requests the responder executed. But each of

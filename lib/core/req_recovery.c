@@ -18,12 +18,12 @@
  *
  *   back: the cursor moves to una, and nothing is in flight. rewind: to una, but READs and atomics
  *     stay in flight.
- *   resume: to the saved cursor. A transition from NONE saves the cursor, and so does (1).
+ *   resume: to the saved cursor. A transition from NONE to another mode saves it, and so does (1).
  *   (1) the peer has a reorder buffer, and the conditions of one_closes_gap() hold
- *   (2) READs or atomics are in flight, and a request behind the last request probed by SINGLE was
- *     answered
+ *   (2) READs or atomics are in flight, and the last SINGLE probe, if any, helped: a request behind
+ *     the probed request was answered
  *   (3) unless everything before the saved cursor is acknowledged
- *   (4) if more than the probed packet was acknowledged, the packets behind it were not lost
+ *   (4) if the packets behind the probed packet were not lost: answer_was_late()
  *
  * The requester learns from ACKs whether the peer has a reorder buffer. A peer has a reorder buffer
  * if, with a gap open, it acknowledges more packets than were retransmitted. A peer has none if the

@@ -30,7 +30,7 @@ enum uro_recovery_report {
     /* First report since progress: call uro_req_retry_on_gap(). If it returns RESEND, call
      * uro_recovery_on_resend(). */
     URO_RECOVERY_NEW,
-    URO_RECOVERY_KNOWN, /* known gap; nothing to do */
+    URO_RECOVERY_KNOWN, /* known gap, or an RNR wait is running; nothing to do */
     URO_RECOVERY_AHEAD, /* known gap, but the peer answered a higher PSN than before: it is alive */
 };
 
@@ -53,7 +53,7 @@ struct uro_recovery_view {
 /* State of the recovery; zeroed at the beginning. */
 struct uro_recovery {
     uint8_t mode;            /* enum uro_recovery_mode */
-    bool gap_open;           /* a gap was reported, and no packet was acknowledged since */
+    bool gap_open;           /* a gap was reported; no ACK and no expiry came since */
     bool peer_buffers;       /* the peer keeps packets behind a gap in a reorder buffer */
     bool saved_idle;         /* no READ or atomic was in flight at `saved` */
     bool read_probed;        /* a single packet was retransmitted with READs in flight */
@@ -63,7 +63,8 @@ struct uro_recovery {
     struct uro_recovery_position saved; /* saved cursor; valid in SINGLE and PROBE */
 };
 
-/* Reports that a packet before @psn is missing at the peer. @paused: an RNR wait is running. */
+/* Reports a gap: a request packet or a response at or before @psn is missing. @paused: an RNR wait
+ * is running. */
 enum uro_recovery_report uro_recovery_on_gap(struct uro_recovery *recovery, uro_psn psn,
                                              bool paused);
 

@@ -6,7 +6,7 @@
  *   sent           start the ACK wait, unless one is already running
  *   progress       a packet was acknowledged: refill the budgets, restart or stop the wait
  *   RNR NAK        wait for the delay that the RNR NAK names, then send from that PSN again
- *   gap            the responder did not get a packet: send again at once, retry_max times
+ *   gap            a request or a response was lost: send again at once, retry_max times
  *   alive          responses to requests behind the gap arrive, so the responder is alive: restart
  *                  the wait, but do not refill the budgets
  *   probe expiry   an answer is much later than usual: send one packet again, which uses no retry
@@ -22,14 +22,14 @@
  * Progress is frequent and expiry is rare, so progress only moves `deadline`. A timer that fires
  * too early is armed again. With thousands of armed timers, a timer that fires and its neighbours
  * are no longer in the cache. With more than LEFT_ARMED armed timers, a requester that stops
- * waiting cancels its timer. No other file arms, cancels or reads this timer.
+ * waiting cancels its timer. No other file arms this timer.
  */
 #include "core/req_retry.h"
 
 #include "base/mark.h"
 #include "core/limits.h"
 
-#define LEFT_ARMED  256u /* with fewer armed timers, a timer stays armed after its wait ended */
+#define LEFT_ARMED  256u /* with at most so many, a timer stays armed after its wait ended */
 #define RNR_FOREVER 7
 /* Values of rnr_retries_left if RNR retries have no limit: during the waits, and after a record */
 #define RNR_WAITING   6
@@ -52,7 +52,8 @@ uro_time uro_req_retry_rnr_delay(uint8_t rnr_code)
     return URO_US(rnr_delay_us[rnr_code]);
 }
 
-/* rule REQ.PROBE: Sets the time of the next probe, or NEVER if it would be after the deadline. */
+/* rule REQ.PROBE: Sets the time of the next probe, or NEVER if no probe is due before the
+ * deadline. */
 static void plan_probe(struct uro_req_retry *retry, uro_time now)
 {
     uro_time usual = (uro_time)retry->rtt + 4 * (uro_time)retry->rtt_var;

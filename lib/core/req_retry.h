@@ -59,8 +59,8 @@ URO_NODISCARD enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_
 /* Returns the time of the first RNR NAK since the last progress, to a millisecond; 0: none. */
 uro_time uro_req_retry_rnr_since(const struct uro_req_retry *retry);
 
-/* Returns true once for each RNR wait: when the peer has had no receive for URO_RNR_LONG, and the
- * requester retries for ever. */
+/* Returns true when the peer has had no receive for URO_RNR_LONG, and the requester retries for
+ * ever. Returns true only once until the next progress. */
 bool uro_req_retry_rnr_is_long(struct uro_req_retry *retry, uro_time now);
 
 /* Reports that the peer answers requests behind a gap while the gap is retransmitted. The ACK wait

@@ -6,10 +6,12 @@
  * each:
  *   the queue pair is not in RTS (or in SQD with a started message)     -> modify
  *   an RNR wait runs                                                    -> timer
- *   the next hop is not known yet                                       -> engine/neigh.c
  *   nothing is posted beyond the cursor                                 -> doorbell
+ *   the next hop is not known yet                                       -> engine/neigh.c
+ *   the request failed locally, and earlier requests are not complete   -> ACK, response
+ *   fence: earlier READs or atomics are in flight                       -> response
  *   the window is full, or a probe waits for its answer                 -> ACK
- *   fence or depth: earlier READs or atomics are in flight              -> response
+ *   depth: max_rd_atomic READs and atomics are in flight                -> response
  *   the READ window is full (req_reads.c)                               -> response
  *
  * UC has no window and no depth: it sends all posted work. A UC or UD request is done when its last

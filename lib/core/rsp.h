@@ -22,7 +22,7 @@ enum uro_rsp_verdict {
     URO_RSP_ACCEPT,
     URO_RSP_OVERRUN,      /* executed, but its completion found the CQ full: the queue pair fails */
     URO_RSP_DUPLICATE,    /* PSN already served: answer again, do not execute again */
-    URO_RSP_PSN_GAP,      /* a packet before this one was lost */
+    URO_RSP_PSN_GAP,      /* an earlier packet is missing, or no responder resource is free */
     URO_RSP_BAD_SEQUENCE, /* FIRST inside a message, or MIDDLE/LAST outside a message */
     URO_RSP_UNSUPPORTED,  /* an operation this queue pair does not offer */
     URO_RSP_NO_SRQ,       /* XRC: no such shared receive queue in the domain */
@@ -60,7 +60,7 @@ struct uro_rsp_target {
 enum uro_rsp_verdict uro_rsp_judge(const struct uro_qp *qp, const struct uro_frame *frame,
                                    struct uro_rsp_target *target);
 
-/* Runs the checks that follow the sequence check: rights, length, receive, memory. */
+/* Runs the checks after the sequence check: XRC SRQ, rights, depth, length, receive, memory. */
 enum uro_rsp_verdict uro_rsp_judge_content(const struct uro_qp *qp, const struct uro_frame *frame,
                                            struct uro_rsp_target *target);
 
@@ -71,8 +71,8 @@ bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *fram
 /* Marks the rule of docs/PROTOCOL.md that a refusal with @verdict follows. */
 void uro_rsp_verdict_mark(enum uro_rsp_verdict verdict);
 
-/* Returns the consequence of a refusal on an RC queue pair. @verdict is neither ACCEPT, OVERRUN nor
- * DUPLICATE. */
+/* Returns the consequence of a refusal on an RC or XRC queue pair. @verdict is neither ACCEPT,
+ * OVERRUN nor DUPLICATE. */
 const struct uro_rsp_consequence *uro_rsp_consequence(enum uro_rsp_verdict verdict);
 
 /* Returns whether the queue pair goes to ERR; any verdict. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsp_ack.c - sends the pending responses of an RC responder, in PSN order.
+/* rsp_ack.c - sends the pending responses of an RC or XRC responder, in PSN order.
  *
  * Three kinds of responses may be pending: READ and atomic responses (responder resources with
  * URO_RESOURCE_DUE), one coalesced ACK with the highest PSN, and one NAK. An ACK or NAK is never

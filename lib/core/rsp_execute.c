@@ -173,14 +173,14 @@ static uint32_t execute_read(struct uro_qp *qp, const struct uro_frame *frame, u
                                .pd = pd,
                                .bits = uro_resource_pack(URO_READ, uro_psn_make(frame->bth.psn)) };
     const uint32_t psns = uro_resource_responses(resource, qp->path.mtu);
-    /* This loop runs at most 23 times in the life of a queue pair. */
+    /* This loop runs at most 23 times until the next RESET. */
     while (psns > 1u << qp->rsp.read_log2)
         qp->rsp.read_log2++;
     return psns;
 }
 
-/* Executes an atomic with the CPU's atomic instructions, so that it is also atomic against threads
- * of the program. Returns the value before. */
+/* Executes an atomic or ATOMIC_WRITE with the CPU's atomic instructions, so that it is also atomic
+ * against threads of the program. Executes a FLUSH. Returns the value before an atomic, else 0. */
 static uint64_t modify_word(const struct uro_frame *frame, uint8_t *memory)
 {
     _Atomic uint64_t *operand = (_Atomic uint64_t *)(void *)memory;
@@ -351,7 +351,7 @@ static bool passes_forgotten(const struct uro_rsp *rsp, uro_psn psn)
            uro_psn_diff(end, rsp->expected) <= 0;
 }
 
-/* Returns the PSN up to which the duplicate packet at @psn is acknowledged. */
+/* Returns the PSN of the ACK for the duplicate packet at @psn. */
 static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
 {
     const struct uro_rsp *rsp = &qp->rsp;
@@ -504,8 +504,8 @@ static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
 }
 
 /* Keeps a request beyond the expected PSN in the reorder buffer. Returns false if it is not kept.
- * After the expected request was refused, nothing is kept: the peer sends that request and all
- * requests behind it again. */
+ * If a NAK was sent and the buffer has no packet of the queue pair, nothing is kept: the peer sends
+ * all requests from the expected PSN on again. */
 static bool waits(struct uro_qp *qp, const struct uro_frame *frame)
 {
     const struct uro_rsp *rsp = &qp->rsp;

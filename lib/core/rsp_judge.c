@@ -75,7 +75,7 @@ static uint8_t *reach(const struct uro_qp *qp, const struct uro_rsp_target *targ
     return uro_key_remote(qp->shard, &claim, address, length);
 }
 
-/* Returns the receive of a message that begins, or NULL. */
+/* Returns the receive that a message takes next, or NULL. */
 static const struct uro_rqe *find_receive(const struct uro_qp *qp, const struct uro_srq *srq)
 {
     if (qp->shard->no_receive.due && qp->service != URO_UC)
@@ -158,8 +158,8 @@ static bool has_room(const struct uro_rsp *rsp)
     return (oldest->bits & (URO_RESOURCE_DUE | URO_RESOURCE_REPEATED)) != URO_RESOURCE_DUE;
 }
 
-/* Reports a request without a free responder resource as lost: the peer then sends the request
- * again. */
+/* Checks the depth. Reports a request without a free responder resource as lost: the peer then
+ * sends the request again. */
 static enum uro_rsp_verdict judge_depth(const struct uro_rsp *rsp, enum uro_operation operation)
 {
     if (!uro_operation_has_response(operation))
@@ -189,7 +189,7 @@ static enum uro_rsp_verdict judge_word(const struct uro_qp *qp, uint32_t rkey, u
     target->memory = reach(qp, target, rkey, access, va, 8);
     if (target->memory == NULL)
         return URO_RSP_BAD_ACCESS;
-    /* The low bits of iova and memory may differ. The CPU has no atomics on misaligned memory. */
+    /* The low bits of iova and memory may differ. Atomics of C need aligned memory. */
     return ((uintptr_t)target->memory & 7) == 0 ? URO_RSP_ACCEPT : URO_RSP_MISALIGNED;
 }
 
@@ -217,8 +217,8 @@ static enum uro_rsp_verdict judge_flush(const struct uro_qp *qp, const struct ur
     return good ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;
 }
 
-/* Finds the receive queue of the message, and the PD of its keys. Returns false when the XRC SRQ
- * does not exist. */
+/* Finds the receive queue of the message, and the PD of its keys. Returns false when the XRC domain
+ * of the queue pair has no such SRQ. */
 static bool find_srq(const struct uro_qp *qp, const struct uro_frame *frame,
                      struct uro_rsp_target *target)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rxe.c - see rxe.h.
  *
- * Deferred ACKs wait in two lists. When the timer fires, the ACKs that waited when it was armed are
- * sent. ACKs deferred since then wait for the next timer.
+ * Deferred ACKs wait in two lists. When the timer fires, the ACKs of the older list are sent. The
+ * other list, with the ACKs deferred since the timer fired last, becomes the older list.
  */
 #include "core/rxe.h"
 

@@ -6,7 +6,8 @@
  *
  *   MigReq is 0 in every packet of rxe; other known endpoints send 1.
  *       uro_rxe_sent() recognises requests of rxe by this bit.
- *   From 6.2 on, rxe takes a duplicate ACK between two responses of a READ for the READ's end.
+ *   From Linux 6.2 on, rxe mistakes a duplicate ACK between two responses of a READ for the end of
+ *   the READ.
  *       uro_rxe_ack_repeated() defers the ACK of a duplicate SEND or WRITE that has such a READ
  *       behind it. The READ is retransmitted, too, and its response acknowledges both.
  *   During a go-back-N, an ACK beyond the last packet that rxe sent again confuses rxe: its
@@ -48,7 +49,8 @@ static inline bool uro_rxe_ack_twice(const struct uro_frame *frame)
     return frame->op->position == URO_LAST && uro_rxe_sent(frame);
 }
 
-/* Returns whether rxe takes the next READ or atomic response as the ACK that is due before it. */
+/* Returns whether the peer is rxe: the next READ or atomic response then replaces the ACK that is
+ * due before it. */
 static inline bool uro_rxe_response_acks(const struct uro_rsp *rsp)
 {
     return rsp->rxe;
@@ -60,8 +62,8 @@ static inline bool uro_rxe_beyond_depth(enum uro_operation operation)
     return operation == URO_FLUSH;
 }
 
-/* Returns whether a request for @va repeats the FLUSH with the same PSN, whatever its address
- * was. */
+/* Returns whether the duplicate request is a FLUSH with address 0. It repeats the FLUSH with the
+ * same PSN, whatever address that FLUSH had. */
 bool uro_rxe_repeats_flush(enum uro_operation operation, uint64_t va);
 
 /* Returns whether packets of this operation are sent with rxe's ICRC. */
@@ -96,8 +98,8 @@ void uro_rxe_defer_kept(struct uro_qp *qp, const struct uro_rsp *before);
 
 /* ---- the deferred ACK ----------------------------------------------------------------------
  *
- * A queue pair defers at most one ACK. The ACK is sent after URO_ACK_DEFER, unless a response
- * acknowledges the same packets before. */
+ * A queue pair defers at most one ACK. The ACK is sent one to two URO_ACK_DEFER later, unless a
+ * response acknowledges the same packets before. */
 
 /* Defers an ACK up to @psn. @twice: the ACK is later sent twice. */
 void uro_rxe_defer(struct uro_qp *qp, uro_psn psn, bool twice);

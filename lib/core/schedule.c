@@ -2,13 +2,14 @@
 /* schedule.c - one round of sending.
  *
  * A queue pair with responses to send is in `acks` or `responses`. A queue pair with requests is in
- * `requests`. The queue pair at the front of a list sends up to URO_SCHEDULE_BUDGET packets, then
- * moves to the end. A queue pair without packets leaves the list. An ACK, a doorbell, a timer or a
- * resolved next hop puts it back.
+ * `requests`. The queue pair at the front of `responses` or `requests` sends up to
+ * URO_SCHEDULE_BUDGET packets, then moves to the end. A queue pair without packets leaves the list.
+ * A received packet, a doorbell, a timer or a resolved next hop puts it back.
  *
  * `acks` has the queue pairs whose next response is an ACK or a NAK. These packets are sent first,
- * so the first burst of a round acknowledges all packets that the round received. An ACK never
- * waits behind a request of its own queue pair.
+ * so the first burst of a round acknowledges the packets that the round received. Only after a
+ * round that responses used up, one turn of requests comes first. A queue pair in `acks` sends its
+ * ACK before its own requests.
  */
 #include "core/shard.h"
 
@@ -21,7 +22,7 @@
 #include "core/req.h"
 #include "core/rsp.h"
 
-/* Packets of a queue pair in `acks`: a CNP or an ACK, then an ACK or a NAK. */
+/* Maximum packets of a queue pair in `acks`: a CNP or an ACK, then an ACK or a NAK. */
 #define ACK_PACKETS 2u
 
 static void prefetch(const struct uro_doorbell *doorbell)

@@ -6,7 +6,7 @@
  * was checked. At that time the memory was present, but the program may unmap the memory of an
  * on-demand region later. Such memory is accessed through uro_shard.attempt, which stops at a
  * missing page. It is copied before it is sent, because a port could not report a missing page.
- * For ordinary memory, this costs one comparison.
+ * While no region is on demand, this costs one comparison.
  */
 #pragma once
 
@@ -28,13 +28,13 @@ struct uro_sgl {
 bool uro_sgl_usable(const struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t access);
 
 /* Describes [offset, offset + length) of the list as spans of @tx. The list must be long enough.
- * Returns false when the key of an element does not allow reading. */
+ * Returns false when the key of an element does not allow reading, or its memory is missing. */
 bool uro_sgl_gather(struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t offset,
                     uint32_t length, struct uro_tx *tx);
 
 /* Copies @length bytes to [offset, ...) of the list, in ascending order. The list must be long
- * enough. Returns false when the key of an element does not allow writing; the bytes before that
- * element are then written. */
+ * enough. Returns false when the key of an element does not allow writing, or its memory is
+ * missing. The bytes before that element are then written, and perhaps a part of its bytes. */
 bool uro_sgl_scatter(const struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t offset,
                      const uint8_t *from, uint32_t length);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shard.h - all mutable state of one engine's transport. One thread at a time uses it. */
+/* shard.h - all mutable state of one engine's transport. One thread at a time uses it; only `mtu`
+ * and `doorbells` are for any thread. */
 #pragma once
 
 #include "base/doorbell.h"
@@ -29,7 +30,7 @@ struct uro_observer;
  * excludes the threads that use these shards. */
 struct uro_keys {
     struct uro_table table; /* keys by their upper 24 bits */
-    uint32_t on_demand;     /* regions that may fault */
+    uint32_t on_demand;     /* number of regions that may fault */
 };
 
 struct uro_shard_config {
@@ -58,7 +59,7 @@ struct uro_deferred {
 };
 
 /* Messages of RC and XRC that find no receive on purpose: message `first`, counted from 1, and
- * every `every`-th message after it. With `every` 0, only the first. */
+ * every `every`-th message after it. With `every` 0, only message `first`. */
 struct uro_no_receive {
     uint32_t first; /* 0: each message finds its receive */
     uint32_t every;
@@ -93,12 +94,12 @@ struct uro_shard {
     struct uro_list srq_list;   /* all shared receive queues; snapshot.c */
     uint32_t srq_count;         /* length of `srq_list` */
     uint32_t srq_number;        /* uro_srq.listed_as of the newest SRQ */
-    /* The next round begins with requests, because this round sent only responses. */
+    /* The next round begins with requests, because responses used up this round. */
     bool requests_first;
     uint8_t *copies;            /* uro_touch_size() bytes */
-    size_t copied;              /* bytes of `copies` in use by the current output */
+    size_t copied;              /* offset of the next copy in `copies`, which is a ring */
     uro_touch_attempt *attempt; /* accesses memory that may fault; NULL: no memory faults */
-    uro_time now;               /* time of the round in progress */
+    uro_time now;               /* time of the newest input, output or modify */
     struct uro_no_receive no_receive;
     const struct uro_observer *observer; /* NULL: there is no observer */
     struct uro_keys own_keys;
@@ -106,7 +107,7 @@ struct uro_shard {
     _Alignas(64) struct uro_doorbell_list doorbells; /* rung by posting threads */
 };
 
-/* Returns the number of bytes of memory for the buckets of the tables. */
+/* Returns the number of bytes of memory for the buckets of the tables, and for `copies`. */
 size_t uro_shard_table_size(const struct uro_shard_config *config);
 
 /* Initialises a shard, and sets its @record to zero. @tables: uro_shard_table_size() bytes, aligned
@@ -137,12 +138,13 @@ uint32_t uro_shard_unused_qpn(struct uro_shard *shard);
 
 /* ---- for the engine, which drives the shard --------------------------------------- */
 
-/* Handles a RoCE packet for one of our addresses that passed uro_frame_roce(). Every reason to drop
- * it has a counter. receive.c */
+/* Handles a RoCE packet for one of our addresses or groups that passed uro_frame_roce(). Every
+ * reason to drop it has a counter. receive.c */
 void uro_receive(struct uro_shard *shard, const struct uro_frame *frame);
 
 /* Takes the doorbells, runs due timers, then describes at most @max packets. The turns are fair
- * between queue pairs, and responses come before requests. schedule.c */
+ * between queue pairs. Responses come before requests, unless they used up the last round.
+ * schedule.c */
 URO_NODISCARD uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx,
                                            uint32_t max);
 

@@ -51,7 +51,7 @@ struct uro_snapshot_qp {
     uint32_t recvs_done;
     uint32_t msn; /* messages received, modulo 2^24 */
     uint32_t rtt; /* round-trip time, ns, smoothed; 0: not measured */
-    uint32_t srq; /* number of the SRQ; 0: it has its own receive queue */
+    uint32_t srq; /* number of the basic SRQ; 0: the queue pair has none */
     uint32_t zero;
 };
 
@@ -59,7 +59,7 @@ struct uro_snapshot_cq {
     uint32_t number;
     uint32_t capacity;
     uint32_t waiting; /* completions that the program has not polled */
-    uint8_t overrun;  /* 0 or 1: overflowed, and its queue pairs failed */
+    uint8_t overrun;  /* 0 or 1: overflowed, and its queue pairs fail */
     uint8_t armed;    /* enum uro_cq_arm */
     uint8_t zero[2];
 };
@@ -152,8 +152,8 @@ uint32_t uro_snapshot_objects(const struct uro_shard *shard, enum uro_snapshot_k
 void uro_snapshot_begin(struct uro_snapshot *snapshot, struct uro_shard *shard,
                         const struct uro_snapshot_rows *rows);
 
-/* Copies the next objects, about @rows_max of them. Returns whether the snapshot has all objects of
- * the engine. Engine locked. */
+/* Copies the next objects, about @rows_max of them. Returns whether this was the last step. Engine
+ * locked. */
 bool uro_snapshot_step(struct uro_snapshot *snapshot, uint32_t rows_max);
 
 /* Ends a snapshot that is not complete. Engine locked. */

@@ -31,7 +31,7 @@ struct uro_tx {
     enum uro_tx_way way;
     uint16_t head_length; /* Ethernet header up to the last extension header */
     uint8_t pad_count;    /* zero bytes after the payload, 0..3 */
-    bool icrc;            /* an ICRC follows; false for ARP, ND and ICMP */
+    bool icrc;            /* an ICRC follows; false for frames other than RoCE */
     bool icrc_v6;         /* the ICRC is of a packet over IPv6 */
     /* the ICRC covers the bytes behind the UDP header twice; only without payload */
     bool icrc_doubled;
