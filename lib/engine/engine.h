@@ -34,7 +34,7 @@
 struct uro_engine;
 
 struct uro_engine_address {
-    struct uro_gid gid; /* also the entry of the GID table; index 0 is the link-local GID */
+    struct uro_gid gid; /* also the entry of the GID table; maybe zero: an empty entry */
     uint8_t prefix;     /* length of the subnet prefix in bits: 0..32 for IPv4, 0..128 for IPv6 */
 };
 
@@ -49,7 +49,7 @@ struct uro_engine_config {
     uint32_t window;  /* packets in flight per queue pair; 0 = URO_WINDOW_DEFAULT */
     uint16_t vlan;    /* VLAN ID: sent frames have its tag; frames of other VLANs are dropped; 0:
                        * no VLAN */
-    uint16_t source_port;    /* UDP source port of every frame; 0: many ports, to spread load */
+    uint16_t source_port;    /* UDP source port of all packets; 0: many ports, to spread load */
     bool link_routes;        /* the link finds the next hops: the engine does not use ARP or ND */
     uint32_t reorder_buffer; /* packets of the reorder buffer; 0: no buffer, the peer retransmits */
     bool retry_7_forever;    /* retry_cnt 7 means unlimited retries, as in Linux rxe */
@@ -83,10 +83,10 @@ URO_NODISCARD int uro_engine_init(void *memory, const struct uro_engine_config *
 void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
                       uro_time now);
 
-/* Describes at most @max frames, and returns their number. The caller must write them before it
- * calls another function, because their spans point into registered memory. Frames to our own
- * addresses use @max too, but are kept and delivered by the next call. So a number below @max
- * does not mean that there is no more work; see uro_engine_next(). */
+/* Describes at most @max frames, and returns their number. The caller must write them before the
+ * next call that changes the engine, because their spans point into registered memory. Frames to
+ * our own addresses use @max too, but are kept and delivered by the next output. So a number below
+ * @max does not mean that there is no more work; see uro_engine_next(). */
 URO_NODISCARD uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_t max,
                                          uro_time now);
 
@@ -117,7 +117,7 @@ bool uro_engine_rung(const struct uro_engine *engine);
 struct uro_cm *uro_engine_cm(struct uro_engine *engine);
 
 /* Ends all connections, see uro_cm_end_all(). Call it after each round until it returns true: all
- * peers have answered then. */
+ * peers have answered then, and all messages are sent. */
 URO_NODISCARD bool uro_engine_end_connections(struct uro_engine *engine, uro_time now);
 
 /* Returns the shard, for the object functions of core: uro_qp_create(), uro_key_register() ... */
@@ -127,13 +127,15 @@ struct uro_shard *uro_engine_shard(struct uro_engine *engine);
  * the reports. */
 void uro_engine_observe(struct uro_engine *engine, const struct uro_observer *observer);
 
-/* Makes message @first, counted from 1, and every @every-th message after it find no receive. */
+/* Makes messages find no receive; see struct uro_no_receive. */
 void uro_engine_hide_receives(struct uro_engine *engine, uint32_t first, uint32_t every);
 
 /* Modifies a queue pair as uro_qp_modify(), and finds the next hop of a new address vector. Further
  * errors:
  *   -ENETUNREACH  no route: the destination is in another subnet and no gateway is configured
- *   -EINVAL       the GID of sgid_index is empty or of another IP version than the destination */
+ *   -ENOMEM       all next hops are in use
+ *   -EINVAL       no such sgid_index, its GID is empty or of another IP version than the
+ *                 destination, or the destination is zero */
 URO_NODISCARD int uro_engine_qp_modify(struct uro_engine *engine, struct uro_qp *qp,
                                        const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 void uro_engine_qp_destroy(struct uro_engine *engine, struct uro_qp *qp);
@@ -141,7 +143,8 @@ void uro_engine_qp_destroy(struct uro_engine *engine, struct uro_qp *qp);
 /* Returns whether a next hop was refused (-ENOMEM) because all next hops are in use. */
 bool uro_engine_hops_refused(const struct uro_engine *engine);
 
-/* Create and destroy an address handle and its next hop. Errors as uro_engine_qp_modify(). */
+/* Create and destroy an address handle, and hold its next hop. Errors: the further errors of
+ * uro_engine_qp_modify(). */
 URO_NODISCARD int uro_engine_ah_create(struct uro_engine *engine, struct uro_ah *ah, uint32_t pd,
                                        const struct uro_address *address, uro_time now);
 void uro_engine_ah_destroy(struct uro_engine *engine, struct uro_ah *ah);
@@ -167,7 +170,7 @@ struct uro_resolve {
 
 /* Begins to resolve a next hop. When the next hop answers or @deadline has passed,
  * uro_engine_resolved() returns the request. The next hop is held until uro_engine_resolve_end().
- * Errors as uro_engine_qp_modify(). */
+ * Errors: the further errors of uro_engine_qp_modify(). */
 URO_NODISCARD int uro_engine_resolve_begin(struct uro_engine *engine, struct uro_resolve *resolve,
                                            uint8_t sgid_index, const struct uro_gid *dest,
                                            uro_time deadline, uro_time now);

@@ -37,15 +37,15 @@ void uro_gsi_init(struct uro_gsi *gsi, struct uro_shard *shard, struct uro_neigh
 /* Handles a packet for QPN 1. */
 void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now);
 
-/* Handles a frame of ICMP or ICMPv6. If it is a port-unreachable error for a datagram of the
- * connection manager, the connection manager is informed. */
+/* Handles a frame of ICMP or ICMPv6. Records a port-unreachable error for a RoCE packet. If the
+ * packet was a datagram of the connection manager, also informs the connection manager. */
 void uro_gsi_icmp(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now);
 
-/* Describes at most @max datagrams. Their spans are memory of @gsi, valid until the next call. */
+/* Describes at most @max datagrams. Their spans are memory of @gsi, valid until the next output. */
 URO_NODISCARD uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t max,
                                       uro_time now);
 
-/* Returns whether all datagrams taken from the connection manager are sent. */
+/* Returns whether no datagram waits for its next hop. */
 bool uro_gsi_idle(const struct uro_gsi *gsi);
 
 uro_time uro_gsi_next(const struct uro_gsi *gsi);

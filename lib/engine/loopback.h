@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loopback.h - frames to our own addresses. They are written like other frames, kept here, and
- * delivered by the next output.
+/* loopback.h - frames to our own addresses, and copies of our multicasts. They are written like
+ * other frames, kept here, and delivered by the next output.
  *
  * If a frame was delivered earlier, it could complete a request whose other frames are described
  * but not written yet. Their spans point into the memory of the request, which the application may

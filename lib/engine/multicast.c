@@ -44,8 +44,8 @@ static struct uro_member_reports *reports_of(struct uro_member *member, const st
     return &member->reports[uro_gid_is_ipv4(group) ? 0 : 1];
 }
 
-/* Returns whether the group is reported. The all-nodes group and groups that stay inside the
- * machine are not. */
+/* Returns whether the group is reported. The all-hosts and all-nodes groups, and IPv6 groups that
+ * stay inside the machine, are not. */
 static bool is_reported(const struct uro_gid *group)
 {
     if (uro_gid_is_ipv4(group) ? !uro_gid_equal(group, &all_hosts)
@@ -86,8 +86,9 @@ static void unlink_group(struct uro_member *member, uint16_t index)
     *link = member->groups[index].next;
 }
 
-/* Returns a free entry. If there is none, it takes the entry of a group that was left, even if the
- * leave was not reported yet. The table is larger than the number of groups in use. */
+/* Returns a free entry. If there is none, takes the entry of a group that was left, if need be
+ * before the leave was reported. There is such an entry, because the table has room for all groups
+ * in use. */
 static uint16_t take(struct uro_member *member)
 {
     uint16_t index = NONE;

@@ -2,8 +2,8 @@
 /* multicast.h - the multicast groups of this engine. The engine reports its groups to routers and
  * switches (IGMP and MLD). The link gets the list of their MAC addresses for its filter.
  *
- * An engine is a member of the groups that programs join, of the all-nodes group, and of the
- * solicited-node group of each of its IPv6 addresses.
+ * An engine is a member of the groups that programs join, of the all-hosts and all-nodes groups,
+ * and of the solicited-node group of each of its IPv6 addresses.
  */
 #pragma once
 
@@ -55,8 +55,8 @@ struct uro_member {
     struct uro_member_group groups[URO_ENGINE_MACS_MAX];
 };
 
-/* Initialises the groups. No report is sent before a program joins a group or the link is reported
- * up. @rng is the generator of the shard. */
+/* Initialises the groups. No report is sent before a program joins a group, a query arrives, or the
+ * link is reported up. @rng is the generator of the shard. */
 void uro_member_init(struct uro_member *member, const struct uro_engine_config *config,
                      struct uro_counters *counters, struct uro_rng *rng);
 

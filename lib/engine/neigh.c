@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* neigh.c - the next hops in use, and the times of their ARP and ND requests.
  *
- *   ASKING  Requests are sent after 5, 10, 20 ... ms. After nine requests without answer, 1.3 s,
- *           the next hop is LOST. Frames wait. The first intervals are short because a virtual link
- *           often comes up shortly after the first request.
- *   KNOWN   A unicast request is sent 30 s after the last answer. After three requests without
- *           answer the next hop is ASKING.
- *   LOST    A request is sent every second as long as the next hop is in use. Frames are dropped,
- *           so that queue pairs fail after their retry budget.
+ *   RESOLVING  Requests are sent after 5, 10, 20 ... ms. After nine requests without answer, which
+ *              take 2.6 s, the next hop is LOST. Frames wait. The first intervals are short because
+ *              a virtual link often comes up shortly after the first request.
+ *   KNOWN      A unicast request is sent 30 s after the last answer. After three requests without
+ *              answer the next hop is RESOLVING.
+ *   LOST       A request is sent every second as long as the next hop is in use. Frames are
+ *              dropped, so that queue pairs fail after their retry budget.
  *
  * An answer, or any ARP or ND message with the address, makes a next hop KNOWN. If the message has
  * another MAC address than a KNOWN next hop, the next hop is doubted. The requests then go to the
@@ -32,7 +32,8 @@
 #define DOUBT_MAX        5u
 #define SURE_FOR         URO_MS(1000)
 
-/* The MAC address of all next hops if the link finds the next hops itself. It is never sent. */
+/* The MAC address of other hosts' next hops if the link finds the next hops itself. It is never
+ * sent. */
 static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
 
 static uint32_t hops_of(const struct uro_engine_config *config)
@@ -308,7 +309,8 @@ static void look_into(struct uro_neigh_entry *entry)
     entry->doubted = begins;
 }
 
-/* Handles a due entry: sends a request, or changes its state. Returns whether the state changed. */
+/* Handles a due entry: changes its state if need be, and sends a request. Returns whether the state
+ * changed. */
 static bool act(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time now)
 {
     enum uro_hop_state before = entry->hop.state;

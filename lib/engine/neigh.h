@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* neigh.h - finds the MAC addresses of next hops by ARP and ND, and answers echo requests.
+/* neigh.h - finds the MAC addresses of next hops by ARP and ND, and answers ARP, ND and echo
+ * requests.
  *
  * This file also has the queue of these frames, which are not RoCE.
  *
@@ -26,8 +27,8 @@ struct uro_neigh_entry {
     struct uro_hop hop;
     struct uro_gid address; /* IP address of the next hop */
     struct uro_gid source;  /* our address for requests */
-    uint32_t users;         /* paths that hold the entry; 0 = free */
-    uint32_t unanswered;    /* requests since the last answer */
+    uint32_t users;         /* number of holders, for example paths; 0 = free */
+    uint32_t unanswered;    /* requests since the last answer or change of state */
     bool doubted;  /* a host claims another MAC address; frames wait once a request is sent */
     uro_time due;  /* time of the next request */
     uro_time sure; /* the address was confirmed: no new doubt is checked before this time */
@@ -48,7 +49,7 @@ struct uro_neigh {
     uint32_t reply_first;
     uint32_t reply_count;
     struct uro_neigh_reply replies[URO_NEIGH_REPLIES_MAX];
-    uint32_t hops;                   /* next hops in use at once */
+    uint32_t hops;                   /* maximum number of next hops in use at once */
     bool refused;                    /* a next hop was refused because all are in use */
     struct uro_neigh_entry *entries; /* `hops` entries, lent; not touched before they are used */
 };
@@ -61,10 +62,10 @@ void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *con
                     struct uro_counters *counters, void *memory);
 
 /* Finds the next hop towards @dest from our address number @sgid_index, and holds it until
- * uro_neigh_put(). Requests for its MAC address begin at once. The next hop of our own addresses
- * has URO_TX_LOCAL. The next hop of a multicast group has the group's MAC address and URO_TX_BOTH.
- * Returns 0, or
- *   -EINVAL       no such source address, or it is of the other IP version
+ * uro_neigh_put(). Requests for its MAC address begin at once. The next hop of our own address has
+ * URO_TX_LOCAL, unless other processes share the address. The next hop of a multicast group has the
+ * group's MAC address and URO_TX_BOTH. Returns 0, or
+ *   -EINVAL       no such source address, it is of the other IP version, or @dest is zero
  *   -ENETUNREACH  another subnet, and no gateway is configured
  *   -ENOMEM       all next hops are in use */
 URO_NODISCARD int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index,

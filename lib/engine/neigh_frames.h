@@ -6,8 +6,8 @@
 #include "wire/arp.h"
 #include "wire/icmp.h"
 
-/* Sends an ARP request or neighbour solicitation: to all hosts while no MAC address is known,
- * otherwise to the known MAC address. */
+/* Sends an ARP request or neighbour solicitation: to the known MAC address if the next hop is KNOWN
+ * or doubted, otherwise to all hosts. */
 void uro_neigh_send_request(struct uro_neigh *neigh, const struct uro_neigh_entry *entry);
 
 void uro_neigh_send_arp_reply(struct uro_neigh *neigh, const struct uro_arp *request);

@@ -21,7 +21,7 @@
 #define URO_PORT_FDS_MAX      33u   /* descriptors of wait_fds() */
 
 #define URO_PORT_MTU_MIN     576u  /* MTUs are the bytes of the largest IP packet of a link */
-#define URO_PORT_MTU_MAX     9600u /* jumbo frames; a RoCE path MTU of 4096 needs 4200 */
+#define URO_PORT_MTU_MAX     9600u /* jumbo frames; a RoCE path MTU of 4096 needs 4184 */
 #define URO_PORT_MTU_DEFAULT 1500u /* default of links without an MTU of their own */
 /* default of links in memory: enough for a RoCE path MTU of 4096 */
 #define URO_PORT_MTU_MEMORY 4500u
@@ -105,8 +105,8 @@ struct uro_port_control {
      * not exist in the child may hold it. The port is not used afterwards, not even closed. NULL:
      * the child has nothing to free. */
     void (*forked)(struct uro_port *port);
-    /* Returns whether the link is up, and updates `mtu`. The host calls this every few
-     * milliseconds. NULL: the link is always up. */
+    /* Returns whether the link is up, and updates `mtu`. The host calls this every few milliseconds
+     * while the link is down, and less often while it is up. NULL: the link is always up. */
     bool (*link_up)(struct uro_port *port);
     /* Returns whether the link is down and will never be up again. NULL: a link that is down may
      * come back. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* resolve.h - requests that wait until a next hop answers, and their deadlines.
  *
- * A LOST neighbour is asked again as long as it is in use. Therefore only the deadline ends the
- * wait.
+ * A LOST next hop is asked again as long as it is in use, so it does not end the wait. Only an
+ * answer or the deadline does.
  */
 #pragma once
 
