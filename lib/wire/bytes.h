@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bytes.h - reads and writes numbers in network byte order. No other file converts byte order. */
+/* bytes.h - reads and writes the numbers in packets, mostly in network byte order. */
 #pragma once
 
 #include <string.h>

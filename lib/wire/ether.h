@@ -24,8 +24,8 @@ struct uro_ether {
 
 #define URO_VLAN_MAX 4094u /* largest VLAN ID; 4095 is reserved */
 
-/* Tags the frame for a VLAN, with the priority of an IB service level. Does nothing when @vlan is
- * 0. */
+/* Tags the frame for a VLAN, with the priority of an IB service level. With @vlan 0, the frame has
+ * no tag. */
 static inline void uro_ether_tag(struct uro_ether *ether, uint16_t vlan, uint8_t service_level)
 {
     ether->tagged = vlan != 0;

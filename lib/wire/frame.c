@@ -143,7 +143,7 @@ static const uint8_t *decode_ext(const uint8_t *pos, const struct uro_opcode *op
 /* No octet is read before the length is checked.
  *
  * Decodes everything between the UDP header and the ICRC. frame->op stays NULL for an unknown
- * opcode. frame->payload stays NULL if the packet is too short for its headers. */
+ * opcode. frame->payload stays NULL if the packet is refused. */
 static enum uro_frame_result decode_roce(struct uro_frame *frame)
 {
     const uint8_t *const end = frame->body + frame->body_length - URO_ICRC_LEN;

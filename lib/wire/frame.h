@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* frame.h - a received frame as plain values: link and network first, then the RoCE packet.
  *
- * There are two functions: uro_frame_network() reads every frame, uro_frame_roce() only frames to
- * UDP port 4791 of our addresses.
+ * There are two steps: uro_frame_network() reads every frame, uro_frame_roce() only frames to UDP
+ * port 4791.
  */
 #pragma once
 
@@ -67,7 +67,8 @@ static inline uint32_t uro_frame_packet_length(const struct uro_frame *frame)
 #define URO_FRAME_HEAD 128u /* octets; larger than all headers together */
 
 /* Returns whether the frame of @length octets, URO_FRAME_HEAD or more, is a RoCE packet that fills
- * the frame, has no VLAN tag and no UDP checksum, and is not for QP1. @head: its first octets. */
+ * the frame, may have payload, has no VLAN tag and no UDP checksum, and is not for QP1. @head: its
+ * first octets. */
 URO_NODISCARD bool uro_frame_is_data(const uint8_t head[static URO_FRAME_HEAD], uint32_t length);
 
 /* Reads Ethernet, then IPv4 or IPv6, then UDP if present. UDP checksum 0 is accepted for both IP

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gid.c - predicates of addresses. Their text form is in gid_text.c. */
+/* gid.c - predicates of addresses, and addresses made from MAC addresses. Their text form is in
+ * gid_text.c. */
 #include "wire/gid.h"
 
 #include "wire/bytes.h"

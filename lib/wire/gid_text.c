@@ -13,7 +13,7 @@ struct run {
     size_t count;
 };
 
-/* Returns the first of the longest runs of zero groups. */
+/* Returns the first of the longest runs of two or more zero groups. Count 0: there is none. */
 static struct run longest_zeros(const struct uro_gid *gid)
 {
     struct run best = { GROUPS, 0 };

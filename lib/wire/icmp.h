@@ -35,8 +35,8 @@ struct uro_icmp {
 };
 
 /* Reads a message. @ip: the header before it. Returns false when the message is too short or its
- * checksum is wrong. Also returns false for a neighbour message whose hop limit is not 255, or
- * whose options are malformed. */
+ * checksum is wrong. Also returns false for an echo message whose code is not 0, and for a
+ * neighbour message that is not valid by RFC 4861, for example with a hop limit other than 255. */
 URO_NODISCARD bool uro_icmp_decode(const struct uro_ip *ip, const uint8_t *in, uint32_t length,
                                    struct uro_icmp *icmp);
 

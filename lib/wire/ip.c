@@ -120,8 +120,8 @@ static bool v4_only_alert(const uint8_t *pos, const uint8_t *end)
     return found;
 }
 
-/* Refuses a source address: a multicast address, or an IPv4-mapped address in an IPv6 header, which
- * would look like that IPv4 host. */
+/* Refuses an address: a multicast source address, or an IPv4-mapped address in an IPv6 header,
+ * which would look like that IPv4 host. */
 static enum uro_ip_result refuse_address(void)
 {
     URO_MARK("IP.ADDRESS");
@@ -200,7 +200,7 @@ static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
     return in[V4_SOURCE] >> 4 == V4_GROUP ? refuse_address() : URO_IP_OK;
 }
 
-/* Takes a hop-by-hop header before ICMPv6 that contains only Router Alert. */
+/* Takes a hop-by-hop header before ICMPv6 that contains only Router Alert and padding. */
 static bool v6_take_alert(struct uro_reader *reader)
 {
     const uint8_t *in = uro_take(reader, V6_HOP_BY_HOP_LEN);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ip.h - IPv4 (RFC 791), IPv6 (RFC 8200) and UDP (RFC 768) headers.
  *
- * Options, extension headers and fragments are recognised, so that each is refused with its own
- * result. Only Router Alert is accepted: before IGMP and, in a hop-by-hop header, before ICMPv6.
+ * Options, extension headers and fragments are recognised, and refused with results of their own.
+ * Only Router Alert is accepted: before IGMP and, in a hop-by-hop header, before ICMPv6.
  */
 #pragma once
 
@@ -23,7 +23,7 @@
 /* The header fields of both IP versions that the transport needs. */
 struct uro_ip {
     bool v6;
-    bool dont_fragment; /* IPv4 only; 1 in all packets that uroce sends */
+    bool dont_fragment; /* IPv4 only */
     bool router_alert;  /* with IGMP and ICMPv6 only */
     uint8_t traffic_class;
     uint8_t hop_limit;
@@ -59,7 +59,7 @@ URO_NODISCARD bool uro_ip_take_plain(struct uro_reader *reader, struct uro_ip *i
  * octets, or with Router Alert 24 or 48. */
 size_t uro_ip_put(uint8_t *out, const struct uro_ip *ip);
 
-/* Adds the one's complement sum of @length octets to @sum, without folding. */
+/* Adds the one's complement sum of @length octets to @sum. The result may exceed 16 bits. */
 uint32_t uro_ip_sum(uint32_t sum, const void *from, size_t length);
 /* Returns the folded and complemented sum: the value of a checksum field. */
 uint16_t uro_ip_sum_finish(uint32_t sum);

@@ -12,8 +12,8 @@
 /* Returns whether the first octet of an ICMPv6 message is a type of MLD. */
 bool uro_mld_is(uint8_t type);
 
-/* Reads a query. @ip: the header before it. Returns BAD unless the source is link-local, the hop
- * limit is 1 and Router Alert is present. */
+/* Reads a query. @ip: the header before it. Returns BAD for a query unless the source is
+ * link-local, the hop limit is 1 and Router Alert is present. */
 URO_NODISCARD enum uro_membership_result uro_mld_decode(const struct uro_ip *ip, const uint8_t *in,
                                                         uint32_t length,
                                                         struct uro_membership_query *query);

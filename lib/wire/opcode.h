@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* opcode.h - what each BTH opcode means, as one table (IBTA Vol. 1, "OpCodes").
  *
- * No other code compares opcode numbers: lib/core uses the table.
+ * lib/core compares no opcode numbers: it uses the table.
  */
 #pragma once
 
