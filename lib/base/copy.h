@@ -8,5 +8,5 @@
  * that sees a byte then also sees all bytes before it, if it reads in descending order, for example
  * first a flag at the end and then the data before it. memcpy() does not promise this: it may write
  * the first bytes of a long range last. Another thread never sees a part of an aligned word of 8
- * bytes. */
+ * bytes in the range. */
 void uro_copy_in_order(void *restrict to, const void *restrict from, size_t length);

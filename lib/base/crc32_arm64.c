@@ -38,8 +38,8 @@
 #define MOVE_384 FACTORS(URO_CRC32_X447, URO_CRC32_X383)
 #define MOVE_512 FACTORS(URO_CRC32_X575, URO_CRC32_X511)
 
-/* The remaining input and output. `to` is NULL if nothing is copied. All functions below are
- * inlined, so that the compiler then omits the stores. */
+/* The remaining input and output. `to` is NULL if nothing is copied. The functions that take a
+ * cursor are inlined, so that the compiler then omits the stores. */
 struct cursor {
     uint8_t *to;
     const uint8_t *from;

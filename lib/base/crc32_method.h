@@ -31,8 +31,8 @@ size_t uro_crc32_sparse(uint32_t *reg, const uint8_t *from, size_t length);
 size_t uro_crc32_sparse_copy(uint32_t *reg, uint8_t *restrict to, const uint8_t *restrict from,
                              size_t length);
 
-/* The table method: uro_crc32_sparse(), then slicing by eight. It runs on every CPU. The other
- * methods use it for less than 16 bytes. */
+/* The table method: uro_crc32_sparse(), then slicing by eight. It runs on every CPU. The methods of
+ * x86 use its feed and copy for less than 16 bytes. */
 extern const struct uro_crc32_method uro_crc32_table;
 
 /* Loads bytes from memory that another thread may be writing. The empty statement keeps the value

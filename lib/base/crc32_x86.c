@@ -37,16 +37,16 @@
 #define MOVE_1536 FACTORS(URO_CRC32_X1599, URO_CRC32_X1535)
 #define MOVE_2048 FACTORS(URO_CRC32_X2111, URO_CRC32_X2047)
 
-/* The remaining input and output. `to` is NULL if nothing is copied. All functions below are
- * inlined, so that the compiler then omits the stores. */
+/* The remaining input and output. `to` is NULL if nothing is copied. The functions that take a
+ * cursor are inlined, so that the compiler then omits the stores. */
 struct cursor {
     uint8_t *to;
     const uint8_t *from;
     size_t left;
 };
 
-/* Loads the next block and stores what it loaded. The empty statement keeps the value in its
- * register: the compiler may not read memory again that another thread may be writing. */
+/* Loads the next block, and stores it if the string is copied. The empty statement keeps the value
+ * in its register: the compiler may not read memory again that another thread may be writing. */
 INLINE_128 __m128i take_16(struct cursor *c)
 {
     __m128i block = _mm_loadu_si128((const void *)c->from);
@@ -335,8 +335,8 @@ INLINE_512 __m512i placed_512(uint32_t reg)
     return _mm512_zextsi128_si512(placed_128(reg));
 }
 
-/* As masked_head(), by 64 bytes: @pad, below 64, is the number of bytes that the block has before
- * the head. They are not read. Bytes after the head, up to a whole block, are part of the
+/* As masked_head(), by 64 bytes: @pad, below 64, is the number of bytes that the first block has
+ * before the head. They are not read. Bytes after the head, up to a whole block, are part of the
  * string. */
 INLINE_512 __m512i masked_head_512(const struct uro_crc32_mask *mask, const uint8_t *head,
                                    size_t length, size_t pad)

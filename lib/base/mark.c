@@ -11,8 +11,7 @@
 /* Maximum number of rules with a mark. Each rule uses one slot. */
 #define MARKS_MAX 1024u
 
-/* Slots fill from 0 on and never empty, so a reader may stop at the first NULL. Two threads that
- * mark a rule at the same time may use two slots for this rule, which is harmless. */
+/* Slots fill from 0 on and never empty, so a reader may stop at the first NULL. */
 static _Atomic(const char *) rules[MARKS_MAX];
 static atomic_bool hits[MARKS_MAX];
 

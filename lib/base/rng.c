@@ -76,8 +76,8 @@ uint64_t uro_rng_u64(struct uro_rng *rng)
     return (uint64_t)uro_rng_u32(rng) << 32 | low;
 }
 
-/* Returns the high word of random * bound. Rejects the lowest 2^32 mod bound products, so that
- * every result has the same number of random words. */
+/* Returns the high word of random * bound. Rejects products whose low word is below 2^32 mod bound,
+ * so that every result has the same number of random words. */
 uint32_t uro_rng_below(struct uro_rng *rng, uint32_t bound)
 {
     URO_ASSERT(bound != 0);

@@ -5,7 +5,7 @@
  * their objects. The caller lends the bucket array.
  *
  * A bucket is a cache line with a few slots. A slot has the number of its node and a pointer to it,
- * so a search does not read other nodes. With thousands of queue pairs, each such read is a cache
+ * so a search in the slots reads no nodes. With thousands of queue pairs, each such read is a cache
  * miss. Nodes that find no free slot are in the bucket's overflow list. The table should have about
  * as many slots as nodes.
  */
