@@ -7,8 +7,8 @@
  *
  * Turning cancellation off and on again takes two locked instructions, which is too slow for each
  * post and poll. So our libraries use their own system calls, which are not cancellation points:
- * uncancelled.c. Only DPDK's drivers keep the C library's calls; lib/io/dpdk/guard.c turns
- * cancellation off around them.
+ * uncancelled.c. The DPDK plug-in keeps the C library's calls; lib/io/dpdk/guard.c turns
+ * cancellation off around DPDK's drivers.
  */
 #pragma once
 

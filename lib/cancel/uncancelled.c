@@ -3,11 +3,12 @@
  * not cancellation points.
  *
  * The libraries are linked with --wrap for each name of names.txt, so that their calls, and those
- * of the archives in them, come here. Calls that send or receive packets go directly to the kernel,
- * which is also faster in a process with threads. All other calls run with cancellation turned off.
+ * of the archives in them, come here. Frequent calls, for example those that send or receive
+ * packets, go directly to the kernel, which is also faster in a process with threads. All other
+ * calls run with cancellation turned off.
  *
  * readv() and ppoll() are not wrapped, because the waits that may be cancelled call them
- * (verbs/events.c, ucma/channel.c, host/waiter.c). tests/api/check_cancel.py checks that the
+ * (verbs/events.c, ucma/channel.c, host/service.c). tests/api/check_cancel.py checks that the
  * libraries call no other cancellation point.
  */
 #define _GNU_SOURCE
