@@ -7,8 +7,8 @@
  * SIGCOMM 2015) with a window in place of a rate:
  *   - A CNP reduces the window by the fraction alpha / 2. alpha grows with each CNP and shrinks
  *     with time.
- *   - Each acknowledged full window is a round. After each round, the window is half-way between
- *     its size and a target: its size before the CNP.
+ *   - Each acknowledged full window is a round. After each round, the window moves half-way to a
+ *     target: the window before the CNP.
  *   - After some rounds, each further round also raises the target by one packet.
  *
  * Marks are counted for all services. A UD queue pair sends no CNP, because it has no peer. UC

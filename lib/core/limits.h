@@ -26,7 +26,7 @@
  * enough for the default receive rings of DPDK and memif links (1024 descriptors). */
 #define URO_WINDOW_DEFAULT 256u
 #define URO_WINDOW_MAX     65536u
-/* Inside a long message, one packet of this many requests an ACK, so that the window moves. */
+/* Inside a long message, one packet in so many requests an ACK, so that the window moves. */
 #define URO_ACK_EVERY 32u
 static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not close between ACKs");
 static_assert(URO_WINDOW_MAX < 1u << 23, "the order of PSNs must stay unambiguous");

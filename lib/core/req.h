@@ -54,8 +54,8 @@ URO_NODISCARD bool uro_req_complete_head(struct uro_qp *qp);
  * memory of the request. */
 void uro_req_sent(struct uro_qp *qp);
 
-/* Completes the UC and UD requests that were reported with uro_req_sent(). Call at the beginning of
- * the next input, output or fetch of events. */
+/* Completes the UC and UD requests that were reported with uro_req_sent(). Call in the next input,
+ * output or fetch of events. */
 void uro_req_settle(struct uro_shard *shard);
 
 /* Describes the next packet. Returns false when there is none now. May fail the queue pair. */

@@ -10,7 +10,7 @@
  *   the next hop is not known yet                                       -> engine/neigh.c
  *   the request failed locally, and earlier requests are not complete   -> ACK, response
  *   fence: earlier READs or atomics are in flight                       -> response
- *   the window is full, or a probe waits for its answer                 -> ACK
+ *   the window is full, or a probe waits for its answer                 -> ACK, response
  *   depth: max_rd_atomic READs and atomics are in flight                -> response
  *   the READ window is full (req_reads.c)                               -> response
  *

@@ -12,7 +12,7 @@
 #include "base/defs.h"
 
 #define URO_TX_HEAD_MAX  128u
-#define URO_TX_SPANS_MAX 33u /* 32 scatter/gather elements, and one more if an element is split */
+#define URO_TX_SPANS_MAX 33u /* more than the scatter/gather elements of a request */
 
 /* The destination of a frame. */
 enum uro_tx_way {
