@@ -16,7 +16,7 @@
 #include "engine/engine.h"
 #include "wire/frame.h"
 
-/* Largest number of next hops in use at once, as rxe limits address handles. */
+/* Largest number of next hops in use at once. */
 #define URO_NEIGH_HOPS_MAX    32768u
 #define URO_NEIGH_BUCKETS     4096u
 #define URO_NEIGH_REPLIES_MAX 16u /* frames waiting for the next output */

@@ -72,8 +72,7 @@ struct uro_port_datapath {
      * link is full. Tries to flush frames of earlier calls. NULL: always URO_PORT_BURST. */
     uint32_t (*tx_free_count)(struct uro_port *port);
     /* Writes the frames into the driver's own buffers (uro_tx_write) and sends them; @count is at
-     * most the last result of tx_free_count(). While the link is down, frames are dropped and
-     * counted. */
+     * most the last result of tx_free_count(). While the link is down, frames may be dropped. */
     void (*transmit)(struct uro_port *port, const struct uro_tx *tx, uint32_t count);
 };
 
