@@ -2,8 +2,8 @@
 /* wait_hook.h - lets a thread of the program that waits in poll() or epoll_wait() for a descriptor
  * of libibverbs run the engine meanwhile.
  *
- * liburoce-paths.so replaces these functions and epoll_pwait(). libibverbs.so.1 contains the engine.
- * libibverbs installs its functions with uroce_install_wait_hooks() when liburoce-paths.so is
+ * liburoce-paths.so replaces these functions and epoll_pwait(). libibverbs.so.1 contains the
+ * engine, and installs its functions with uroce_install_wait_hooks() when liburoce-paths.so is
  * preloaded.
  */
 #pragma once
