@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pkt.h - a received frame, lent to the engine for one call.
  *
- * The frame is in one piece, unless another process may still write to it. In that case only a copy
- * of its head is checked. The payload stays in the shared memory; it is read once for the ICRC and
- * once to copy it to the memory of a queue pair.
+ * The frame is in one piece, unless the port has copied only its head: another process may still
+ * write to the frame, or the kernel has joined several packets. Then the copy of the head is
+ * checked. The payload stays where it is; it is read once for the ICRC and once to copy it to the
+ * memory of a queue pair.
  */
 #pragma once
 
@@ -13,7 +14,7 @@
 
 struct uro_pkt {
     const uint8_t *octets;   /* the frame; only its first URO_FRAME_HEAD bytes with @indirect */
-    const uint8_t *indirect; /* the whole frame, if only its head was copied; otherwise NULL */
+    const uint8_t *indirect; /* start of the frame with the payload, if octets is only its head */
     uint32_t length;
     bool summed; /* the port has checked the ICRC */
     bool weak;   /* the port had to infer a part of the ICRC's input */

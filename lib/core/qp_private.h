@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_private.h - the data of a queue pair: path, requester, responder. For core/ only.
+/* qp_private.h - the data of a queue pair: path, requester, responder. For core/; engine/ and
+ * verbs/inject.c also use it.
  *
  * A file name in the comment of a field is that of the file which decides about the field. Some
  * other files of core also write to such a field, for example qp.c at a reset.

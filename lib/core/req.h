@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req.h - the requester of RC, XRC and UC: the functions that its files offer to the rest of core.
+/* req.h - the requester of RC, XRC and UC: the functions that its files offer to the rest of core
+ * and to engine/.
  *
  *   req_transmit.c  chooses the next packet, describes it, and moves the cursor; executes requests
  *                   that send nothing; completes UC and UD requests that were sent
