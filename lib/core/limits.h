@@ -23,7 +23,7 @@
 
 /* Default window: packets that a requester sends beyond the oldest unacknowledged packet. It is
  * enough for 64 KiB at MTU 256, or for a bandwidth-delay product of 1 MiB at MTU 4096. It is small
- * enough for the default receive rings of DPDK and memif links (1024 descriptors). */
+ * enough for the default receive rings of memif and most DPDK links (1024 descriptors). */
 #define URO_WINDOW_DEFAULT 256u
 #define URO_WINDOW_MAX     65536u
 /* Inside a long message, one packet in so many requests an ACK, so that the window moves. */
