@@ -65,7 +65,7 @@ class Pair(pairs.Pair):
         return ["ip", "netns", "exec", self.name(role), *super().command(role, program)]
 
     def listens(self) -> bool:
-        """Returns whether the server listens on a kernel socket."""
+        """Returns whether a kernel socket is open in the namespace of the server."""
         tables = [f"/proc/net/{kind}" for kind in ("udp", "udp6", "tcp", "tcp6")]
         text = subprocess.run(["ip", "netns", "exec", self.name("server"), "cat", *tables],
                               capture_output=True, text=True, check=True).stdout

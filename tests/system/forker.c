@@ -4,7 +4,8 @@
  *     forker keeps MS        the child prints the device's descriptors and mappings that it
  *                            inherited, and sleeps for MS
  *     forker hands-over      the child kills its parent, then uses the device
- *     forker outlives        as hands-over, then the child continues until it is killed
+ *     forker outlives        the child opens the device and kills its parent, then uses the device
+ *                            and continues until it is killed
  *     forker uses WHEN       the child uses the device; WHEN is the state in which the parent
  *                            forks: first, listed, opened, used, closed, thread
  *     forker twice           two children, one after the other, and a grandchild use the device
@@ -154,7 +155,7 @@ static void end(struct user *user)
     free(user);
 }
 
-/* Checks that each call with an object of the parent fails, except for the calls that free it. */
+/* Checks that calls with objects of the parent fail. */
 static void expect_dead(struct user *user)
 {
     struct ibv_sge sge = { (uintptr_t)user->octets, OCTETS, user->mr->lkey };

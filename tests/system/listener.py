@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Listens by rdma_cm. Reads commands, one on each line, and answers each command with "ok" or the name of the error. If a
-command fails, destroys its identifier.
+"""Listens by rdma_cm. Reads commands, one on each line, and answers each command with "ok" or the name of the error. An
+identifier that cannot listen is destroyed.
 
     listen NAME ADDRESS PORT tcp|udp
     stop NAME

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mistake.c - a program that makes one mistake with two connected queue pairs of one device, and
- * prints how its request completes.
+/* mistake.c - a program that makes one mistake with queue pairs of one device, and prints the
+ * results.
  *
  *     mistake none        a SEND that arrives
  *     mistake rkey        an RDMA WRITE with a wrong key

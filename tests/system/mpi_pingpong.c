@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpi_pingpong.c - the MPI program that test_mpi.py compiles and runs. All ranks send a hello. Rank
- * 0 exchanges messages with each other rank. Then all ranks exchange data with all ranks. The
+/* mpi_pingpong.c - the MPI program that test_mpi.py compiles and runs. Each rank prints a hello.
+ * Rank 0 exchanges messages with each other rank. Then all ranks exchange data with all ranks. The
  * program compares every received byte; a wrong byte ends the job with status 1.
  */
 #include <mpi.h>

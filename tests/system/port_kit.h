@@ -13,8 +13,8 @@
 #define KIT_FRAME_MIN 60u
 #define KIT_FRAME_MAX 9018u
 
-/* Opens a port. The first call loads the plug-in (UROCE_DPDK_PLUGIN, UROCE_MEMIF_PLUGIN,
- * UROCE_PACKET_PLUGIN), and ends the process if that fails. */
+/* Opens a port. The first call for a plug-in (UROCE_DPDK_PLUGIN, UROCE_MEMIF_PLUGIN,
+ * UROCE_PACKET_PLUGIN) loads it, and ends the process if that fails. */
 struct uro_port *kit_try_open(const struct uro_port_config *config,
                               char error[static URO_PORT_ERROR_MAX]);
 /* Opens @link, or ends the process with the port's error message. */
@@ -24,7 +24,7 @@ struct uro_port *kit_open(const char *link, uint32_t mtu);
 void kit_send(struct uro_port *port, uint32_t sequence, uint32_t length);
 
 /* Waits for the next frame of the kit and skips other frames. Returns its length, or 0 after about
- * @seconds. Fails if a byte is wrong. */
+ * @seconds. Ends the process if a byte is wrong. */
 uint32_t kit_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds);
 
 /* Sends frames until the peer returns a frame, for links that do not report whether they have a

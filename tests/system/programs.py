@@ -14,7 +14,7 @@ import figures  # noqa: E402
 TABLES = pathlib.Path(__file__).with_name("programs.txt")
 HEADING = re.compile(r"\[(.+)\]")
 TWO, SET, ALONE = "two processes", "two processes with a device setting", "one process"
-ALL_SIZES = 23  # perftest -a: 2 bytes to 8 MiB; atomics have one size
+ALL_SIZES = 23  # perftest -a: 2 bytes to 8 MiB
 
 
 def file_of(words: list[str]) -> str:

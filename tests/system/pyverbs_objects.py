@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Creates every object of the verbs interface by pyverbs, and uses it. A row of programs.txt runs this program.
+"""Creates objects of each kind that uroce supports, by pyverbs. A row of programs.txt runs this program.
 
     uroce run --device 'uroce0:net_null0,no-rx=1;ip=10.0.0.1/24' -- /usr/bin/python3 pyverbs_objects.py
 """

@@ -216,7 +216,7 @@ def net__given_twice__is_refused(case: Case) -> None:
 # ---- two machines -----------------------------------------------------------
 
 class Unnamed(test_udp.Apart):
-    """Two machines on a network without a router, with no options, or the same options."""
+    """Two machines on a network without a router. Both have the same options, or none."""
     options: tuple[str, ...] = ()
 
     def command(self, role: str, program: list[str]) -> list[str]:

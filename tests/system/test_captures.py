@@ -328,7 +328,7 @@ def judge__no_frame__reports_an_empty_capture(case: Case) -> None:
 
 
 def judge__changed_bytes__no_crash(case: Case) -> None:
-    """Changes random bytes. The judge may report any finding, but its output stays text and JSON."""
+    """Changes random bytes. The judge may report any finding, but its output stays valid JSON."""
     rng = random.Random(5)
     for name in ("rxe61_rdmacm_rping", "rxe61_psn_wrap", "rxe612_rc_flush"):
         octets = bytearray((FIXTURES / f"{name}.pcap").read_bytes())

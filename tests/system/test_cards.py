@@ -15,7 +15,7 @@ from uroce_case import LEFT, Case, Skip, equal, has
 FOLDER = pathlib.Path(__file__).parents[2] / "lib/config/cards"
 CARDS = sorted(path.stem for path in FOLDER.glob("*.card"))
 SHOWN = ("vendor_id", "vendor_part_id", "hw_ver", "page_size_cap", "max_mr_size", "local_ca_ack_delay", "firmware", "board_id")
-# Limits, with uroce's own over this link. ibv_devinfo shows the lower one of the two limits for elements as max_sge.
+# uroce's own limits over this link
 LIMITS = {"max_qp": 1048560, "max_qp_wr": 1048576, "max_sge_rd": 32, "max_cq": 1048576, "max_cqe": 4194303, "max_mr": 1048576,
           "max_mw": 1048576, "max_pd": 1048576, "max_ah": 1048576, "max_srq": 1048576, "max_qp_rd_atom": 128,
           "max_qp_init_rd_atom": 128, "max_mcast_grp": 8192, "max_mcast_qp_attach": 56}

@@ -21,7 +21,7 @@ SETUP = ACTION / "setup"
 NOBODY = "65534"
 PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 FILES = ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT")
-# Replaces each program that would install something, and logs the user who called it.
+# Replaces a program. Logs the user and the arguments of the call.
 STUB = """#!/bin/sh
 echo "$(id -u) {name} $*" >>"{log}"
 {more}
@@ -56,7 +56,7 @@ class Job:
         return path
 
     def call(self, script: str, before: str = "", **environment: str) -> subprocess.CompletedProcess:
-        """Runs a script of bash as the user. `before` runs first, as root, in mounts of its own."""
+        """Runs a script of bash as the user, in new network and mount namespaces. `before` runs there first, as root."""
         inner = f"ip link set lo up\n{before}\nexec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups bash -euc \"$0\""
         env = {"PATH": f"{self.stubs}:{PATH}", "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.home), **environment}
         return subprocess.run(["unshare", "--net", "--mount", "sh", "-euc", inner, script], capture_output=True, text=True, cwd="/",

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests programs during faults: peers are killed or stopped, interfaces go down or vanish, memory and disks are full. Writes TAP.
 
-    test_faults.py build [--match REGEX]     UROCE_FAULT_SEED chooses the moments of the faults, UROCE_FAULT_ROUNDS
-    their number.
+    test_faults.py build [--match REGEX]     UROCE_FAULT_SEED chooses when peers of survivor.c are killed,
+    UROCE_FAULT_ROUNDS how often.
 """
 import errno
 import os
@@ -67,7 +67,7 @@ class Checked:
         return len(FLOWS.findall(self.pair.said("client")))
 
     def flow(self, messages: int = 1) -> None:
-        """Waits until the program has completed @messages more steps. From then on, packets are always in flight."""
+        """Waits until the program has completed @messages steps since its start."""
         assert pairs.wait_for(lambda: self.flowed() >= messages, 30), self.pair.said("client")
 
     def end(self, *sides: str) -> list[pairs.Output]:
@@ -105,7 +105,7 @@ class Survivors:
         self.sides[side] = self.pair.start(side, self.commands[side])
 
     def flow(self, more: int) -> None:
-        """Waits until the client has printed @more further lines. It prints a line for sixteen returned messages."""
+        """Waits until the client has printed @more further lines. It prints a line for every sixteen returned messages."""
         wanted = self.pair.said("client").count("echoed") + more
         assert pairs.wait_for(lambda: self.pair.said("client").count("echoed") >= wanted, 30), \
             f"client: {self.pair.said('client')[-1000:]}\nserver: {self.pair.said('server')[-1000:]}"

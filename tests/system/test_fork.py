@@ -33,7 +33,7 @@ def memif(case: Case, role: str, address: str = ADDRESS) -> str:
 
 
 class Net:
-    """A network namespace with loopback and an interface with an address. It exists as long as a process of this test."""
+    """A network namespace with loopback and an interface with an address. A sleeping process keeps it alive."""
 
     def __init__(self) -> None:
         if os.geteuid() != 0:
@@ -84,7 +84,7 @@ def each_link(case: Case, *words: str) -> None:
 
 
 class Stays:
-    """Runs `forker keeps`: a parent that continues, and a child that does nothing."""
+    """Runs forker until its child sleeps. In the mode `keeps`, the parent continues."""
 
     def __init__(self, case: Case, net: Net, device: str, address: str = ADDRESS, mode: str = "keeps"):
         self.process = subprocess.Popen(net.command(case, device, forker(case), mode, LONG_MS),
@@ -99,8 +99,8 @@ class Stays:
                 self.child = int(found[1])
 
     def has(self, who: str) -> list[str]:
-        """Returns the descriptors and mappings of the device in the parent or the child (@who). Leaves out descriptors that the
-        program opened."""
+        """Returns the descriptors and mappings of the device in the parent or the child (@who). Leaves out cmd_fd and
+        async_fd of the context."""
         programs = re.findall(r"program has (\d+)", self.said)
         found = re.findall(rf"^{who} has (.*)$", self.said, re.MULTILINE)
         return [what for what in found if not re.match(rf"descriptor ({'|'.join(programs)}) ", what)]
@@ -188,7 +188,7 @@ def fork__parent_changed_its_faults__child_has_the_configured_faults(case: Case)
     run = case.call("run", "-d", f"forked:udp,ip={net}.9;impair=only:requests,every:10;trace={case.scratch}/trace",
                     "-d", f"other:udp,ip={net}.10", "--", program, "fork")
     equal(run.returncode, 0, run.stdout + run.stderr)
-    traces = sorted(path.name for path in case.scratch.glob("trace*"))  # of the parent, and with its PID that of the child
+    traces = sorted(path.name for path in case.scratch.glob("trace*"))  # the parent's trace, and the child's, with a PID in its name
     assert len(traces) == 2 and traces[0] == "trace" and re.fullmatch(r"trace\.\d+", traces[1]), traces
 
 

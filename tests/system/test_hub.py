@@ -39,7 +39,7 @@ EVENTS = pathlib.Path(__file__).resolve().parent / "link_events.py"
 
 
 class Broker:
-    """A broker of the shared address that the test starts. `uroce run` can also start brokers."""
+    """A broker that the test starts. `uroce run` can also start brokers."""
 
     def __init__(self, uroce: pathlib.Path, drop: list[str], address: str = SHARED_ADDRESS,
                  more: list[str] | None = None):
@@ -68,7 +68,7 @@ class Broker:
 
 @contextlib.contextmanager
 def broker(pair: Shared):
-    """Starts a broker. Before that, waits until the idle broker of an earlier case has ended."""
+    """Kills brokers that earlier cases left, then starts a broker."""
     for pid in brokers():
         os.kill(pid, signal.SIGKILL)
     assert pairs.wait_for(lambda: not is_bound(SHARED_ADDRESS), 10), f"{SHARED_ADDRESS} stays taken"
@@ -217,7 +217,6 @@ def raw_socket__broker_ends_and_starts__closes_and_opens(case: Case) -> None:
 
 
 def broker__ends_while_another_starts__one_broker_runs(case: Case) -> None:
-    """A broker that finds another broker and ends must not report that it is ready."""
     with Shared(case.uroce) as pair, broker(pair) as going:
         os.kill(going.process.pid, signal.SIGSTOP)
         asked = subprocess.Popen([*pair.drop, case.uroce, "hub", "--address", SHARED_ADDRESS, "--idle", "2", "--background"])

@@ -89,7 +89,7 @@ def broker__passive_peer_of_a_closed_process__gets_dreqs_until_drep(case: Case) 
         equal(peer.receive(), (ids["first"], 1001))
         equal(peer.receive(), (ids["first"], 1001))
         peer.say(DREP, 1001, ids["first"])
-        passed_on(second, 1)  # the broker must pass the DREP of a dead process to another process
+        passed_on(second, 1)  # the broker must pass a DREP for a dead process to another process
         second.link.close()
         equal([peer.receive() for _ in range(3)], [(ids["second"], 1002)] * 3)
 

@@ -80,8 +80,8 @@ def at_any_of_the_sockets(case: Case, own: str, net: str, via: str, nobody: list
 
 
 def icmp_error__at_any_socket__reaches_a_process(case: Case) -> None:
-    """The kernel delivers each error to a random socket of the 63. The test sends so many errors that each socket gets one with
-    a probability of 95 %."""
+    """The kernel delivers each error to a random socket of the 63. The test causes so many errors that nearly all
+    sockets get one."""
     at_any_of_the_sockets(case, "10.9.0.1", "10.8.0.0/24", "10.9.0.2", [f"10.8.0.{number}" for number in range(1, 251)])
 
 

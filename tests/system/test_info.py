@@ -18,7 +18,7 @@ NOBODY = "65534"
 
 
 def alone(case: Case, *words: str, up: bool = True, user: str = "", **environment: str) -> subprocess.CompletedProcess:
-    """Runs `uroce` in a new network namespace, where the only address is 127.0.0.1."""
+    """Runs `uroce` in a new network namespace, which has only the loopback interface."""
     space = uroce_case.namespaces("--net")
     case.scratch.chmod(0o755)
     drop = f"setpriv --reuid {user} --regid {user} --clear-groups " if user else ""

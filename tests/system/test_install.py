@@ -104,7 +104,7 @@ def install__unit_of_the_hub__starts_the_installed_program(case: Case) -> None:
 
 def hub__address_auto__takes_the_default_address(case: Case) -> None:
     space = uroce_case.namespaces("--net")
-    # In a new network namespace, the only address is 127.0.0.1.
+    # In a new network namespace, the only IPv4 address is 127.0.0.1.
     run = call(*space, "sh", "-c", f"ip link set lo up && '{case.uroce}' hub --address auto --background --idle 1 && cat /proc/net/udp")
     equal(run.returncode, 0, run.stderr)
     has(run.stdout, "0100007F:12B7")

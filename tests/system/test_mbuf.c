@@ -109,7 +109,7 @@ static void vlan__tag_removed_by_the_driver__is_inserted_again(void **state)
     check_no_leak();
 }
 
-/* The flag RTE_MBUF_F_RX_VLAN alone says that the tag is in the frame, and also in the buffer. */
+/* The flag RTE_MBUF_F_RX_VLAN alone says that the tag is in vlan_tci, and still in the frame. */
 static void vlan__tag_in_the_frame__frame_is_unchanged(void **state)
 {
     (void)state;

@@ -348,7 +348,7 @@ CARDS = {"virtio-net-pci": "", "vmxnet3": "pingpong|operations|4096|asleep|down_
 def run_case(function, *arguments) -> None:
     try:
         function(*arguments)
-    except Unavailable as problem:  # a command in the guest failed after the guest had started
+    except Unavailable as problem:  # the guest did not start, or a command in it failed
         raise AssertionError(str(problem)) from problem
 
 

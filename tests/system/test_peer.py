@@ -12,7 +12,7 @@ import uroce_case
 from uroce_case import Case, equal, has
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent.parent / "peer"
-# One script of each kind. tests/peer runs all scripts in virtual time.
+# Scripts of each kind. tests/peer runs all scripts in virtual time.
 PLAYED = ("send", "gap", "read", "repeated_atomic", "rnr_write", "access_key", "dropped_icrc",
           "requester_nak", "requester_rnr", "cm_connect_and_disconnect", "cm_stale", "cm_sidr", "cm_no_listener",
           "uc_last_lost", "uc_write", "ud_header", "ud_group", "ud_too_long", "srq_empty")

@@ -44,8 +44,6 @@ static void af_packet__frames_of_every_length__come_back(void **state)
     kit_kill(peer);
 }
 
-/* The kernel may segment frames of several packets for this interface. The test works with each
- * method that the port may use. */
 static void af_packet__without_gso__port_reports_single_packets(void **state)
 {
     (void)state;

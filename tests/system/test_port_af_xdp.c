@@ -77,7 +77,7 @@ int main(void)
     other = kit_veth(1500);
     port = kit_try_open(&config, error);
     if (port == NULL)
-        kit_skip(error); /* the kernel has no XDP sockets */
+        kit_skip(error); /* for example: the kernel has no XDP sockets */
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     uro_port_close(port);
     return failed;

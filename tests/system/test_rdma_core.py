@@ -27,7 +27,7 @@ import patience  # noqa: E402
 TESTS = pathlib.Path("/usr/share/doc/rdma-core/tests")
 DEVICE = "uroce0:net_null0,no-rx=1;ip=10.0.0.1/24"  # both sides are in one process
 GIDS = {"ipv4": "1", "ipv6": "0"}
-OF_OTHERS = re.compile(r"test_(mlx5|efa|cuda)")  # tests for network cards of vendors
+OF_OTHERS = re.compile(r"test_(mlx5|efa|cuda)")  # tests for hardware of vendors
 SECONDS = 120
 
 SIDE = pathlib.Path(__file__).resolve().parent / "rdmacm_side.py"

@@ -50,7 +50,7 @@ def start(case: Case, address: str, *command: str, link: str = "", hub: bool = F
 
 @contextlib.contextmanager
 def bandwidth(case: Case):
-    """Runs ib_write_bw between two addresses. Yields the server and the client once both send."""
+    """Runs ib_write_bw between two addresses. Yields the server and the client once the client sends."""
     if shutil.which("ib_write_bw") is None:
         raise Skip("ib_write_bw is not installed")
     port = str(20000 + os.getpid() % 20000)

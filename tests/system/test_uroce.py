@@ -197,7 +197,7 @@ def copy_of(case: Case, program: str, *changes: tuple[bytes, bytes]) -> pathlib.
 
 
 def without_loader(case: Case) -> pathlib.Path:
-    """Makes a copy in which no program header names a loader, as in a static program."""
+    """Makes a copy of env in which no program header names a loader, as in a static program."""
     copy = copy_of(case, "env")
     octets = bytearray(copy.read_bytes())
     if octets[4] != 2:
