@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that every installed program and library that needs libibverbs.so.1 finds all its symbols in uroce's library."""
+"""Checks that the usual installed users of libibverbs.so.1 find all their symbols in uroce's library."""
 import glob
 import os
 import pathlib
@@ -23,7 +23,7 @@ def consumers():
 
 
 def problem_of(path: str, ours: str, env: dict[str, str]) -> str | None:
-    """Returns the reason why @path cannot start with uroce's library, or "". Returns None if @path does not use libibverbs."""
+    """Returns the reason why @path cannot start with uroce's library, or None. Returns "" if @path does not use libibverbs."""
     run = subprocess.run(["ldd", "-r", path], capture_output=True, text=True, env=env, check=False)
     line = next((text for text in run.stdout.splitlines() if "libibverbs.so.1 =>" in text), None)
     if line is None:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests devices that imitate a card (like=): the results of queries, and the errno of refused
- * calls. Each device of the test imitates the card of its name, and uroce0 imitates the card of
- * own.card. */
+ * calls. Each device of the test imitates the card of its name, except uroce0 (own.card) and both
+ * (mana). */
 #include "api/refusals.h"
 
 #include <string.h>

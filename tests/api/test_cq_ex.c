@@ -208,7 +208,7 @@ static void batch__other_verbs_during_a_batch__do_not_wait(void **state)
     api_flush(api, qp, 6, 2);
     assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
     assert_int_equal(ibv_resize_cq(cq, 100), 0);
-    assert_int_equal(ibv_destroy_qp(other), 0); /* and its completions 3, 4 and 5 */
+    assert_int_equal(ibv_destroy_qp(other), 0); /* also removes its completions 3, 4 and 5 */
     assert_int_equal(ibv_next_poll(ex), 0);
     assert_int_equal(ex->wr_id, 1);
     assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
@@ -225,7 +225,7 @@ static void batch__other_verbs_during_a_batch__do_not_wait(void **state)
 /* ---- threads ------------------------------------------------------------ */
 
 #define SHARED  20000u
-#define IN_CQ   100u /* completions of the test; the readers post as many requests */
+#define IN_CQ   100u /* most completions of the test that wait in the CQ */
 #define READERS 2
 
 struct shared {

@@ -81,7 +81,7 @@ static void completion__of_a_receive__readers_return_its_fields(void **state)
     close_talk(&talk);
 }
 
-/* Sends 1 MiB from one queue pair to the other. That is far more packets than a post sends. */
+/* A transfer of 1 MiB between two queue pairs: far more packets than a post sends. */
 struct transfer {
     struct talk talk;
     struct ibv_mr *from_mr, *to_mr;

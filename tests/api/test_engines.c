@@ -298,7 +298,7 @@ static void armed_cq__solicited_only_after_any__unsolicited_raises_no_event(void
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* Because of the SRQ, the second queue pair is on the engine of the first. Its CQ is on another
+/* Because of the SRQ, the queue pair of pair.b is on the engine of placer. Its CQ is on another
  * engine. */
 static void queue_pair__srq_of_another_engine_than_its_cq__receives(void **state)
 {
@@ -478,7 +478,7 @@ static void queue_pairs__with_the_same_cqs_crossed__two_threads_modify_them(void
     engines_destroy_cq(crossed[1]);
 }
 
-/* Creates a queue pair on another engine than its CQ, so that the CQ gets a part on this engine. */
+/* Creates a queue pair on another engine than its send CQ, which gets a part on this engine. */
 static void *make_part(void *argument)
 {
     const struct worker *worker = argument;

@@ -47,7 +47,6 @@ static void no_broker__two_engines__does_not_start_and_says_what_to_do(void **st
     api_close_device(&api);
 }
 
-/* Only the first of the two addresses has a broker. */
 static void second_address_without_broker__engines_auto__has_one_engine(void **state)
 {
     const struct api api = api_open_device("half");

@@ -36,7 +36,7 @@ static void note(const char *name)
         note(name);                                                                                \
     } while (0)
 
-/* Asserts that @call returns -1 or NULL, that is, makes @failed true. */
+/* Asserts that @failed is true (the call returned -1 or NULL), and that errno is set. */
 #define REFUSES(name, failed)                                                                      \
     do {                                                                                           \
         errno = 0;                                                                                 \

@@ -298,7 +298,7 @@ static void every_call_of_memory(void *argument)
          errno == EIO);
 }
 
-/* Frees each object, its PD and its context. */
+/* Frees the objects of open_memory(), except the pair. */
 static void free_memory(void *argument)
 {
     struct memory *memory = argument;

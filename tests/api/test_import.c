@@ -168,8 +168,8 @@ static void unimport_mr__of_the_first_handle__leaves_the_region_to_the_second(vo
     assert_int_equal(ibv_close_device(context), 0);
 }
 
-/* The context in which the region was registered is closed. After that, another region is
- * registered. */
+/* The context in which the region was registered is closed. After that, the region is imported
+ * again. */
 static void region__used_by_an_imported_handle__outlives_its_context(void **state)
 {
     const struct api *api = *state;

@@ -235,7 +235,7 @@ static void expect_recv(struct member *m, uint64_t id, uint32_t from, uint8_t fi
         assert_int_equal(m->buffer[1024 * id + GRH + i], fill);
 }
 
-/* Expects the datagram at both members and the send completion. The sender is a member as well. */
+/* Expects the send completion and the datagram at a sender that is a member. */
 static void expect_both(struct member *m, uint64_t id, uint8_t fill)
 {
     struct ibv_wc wc[2];

@@ -302,7 +302,7 @@ static void null_mr__sent_from_and_received_into__zeros_are_sent_and_data_discar
     assert_int_equal(null->length, SIZE_MAX);
     api_pair_open(api, &pair, NULL);
     for (int i = 0; i < 3; i++) {
-        /* Sends and receives 100 bytes, 6000 bytes of a null region, and 100 bytes. */
+        /* Sends 100 bytes, 6000 bytes of a null region, and 100 bytes. */
         struct ibv_sge from[3] = { api_sge(&pair.a, 0, 100),
                                    { 0x1234, 6000, null->lkey },
                                    api_sge(&pair.a, 100, 100) };

@@ -145,7 +145,7 @@ static void make_trouble(uint8_t *at, size_t length, enum trouble trouble)
         assert_int_equal(mprotect(at, length, trouble == READ_ONLY ? PROT_READ : PROT_NONE), 0);
 }
 
-/* The first page of a peer's target is mapped, the second is not. */
+/* The peer accesses the second of two pages, which is unmapped, inaccessible or read-only. */
 static void memory__unusable_when_a_peer_accesses_it__access_is_refused(void **state)
 {
     static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,

@@ -9,7 +9,7 @@
 
 static uint8_t memory[2 * MEBIBYTE];
 
-/* Functions that create and destroy each kind of object. All use the PD and CQ of the test. */
+/* Functions that create and destroy each kind of object, with this PD and this CQ if needed. */
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 
@@ -94,7 +94,7 @@ static int end_ah(void *object)
 }
 
 /* Checks that the limit is two objects, of which @there exist already. The third object is refused.
- * After one is destroyed, another one can be created. */
+ * After the others are destroyed, the same works again. */
 static void two_and_no_more(const struct api *api, void *(*make)(const struct api *api),
                             int (*end)(void *object), unsigned there)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_quota_process.c - tests two devices that share a limit of three objects of each kind and 1
- * MiB of registered memory. The second device also has its own limit of two objects.
+/* test_quota_process.c - tests two devices that share a limit of three PDs, three CQs and 1 MiB of
+ * registered memory. The second device also has its own limit of two CQs.
  */
 #include "api/api.h"
 

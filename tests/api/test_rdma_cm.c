@@ -40,7 +40,7 @@ struct talk {
     struct sockaddr_in address;
 };
 
-/* Returns the next event, which must be @type for the identifier @id. */
+/* Returns the next event, which must have @type and @status. */
 static struct rdma_cm_event expect(struct half *half, enum rdma_cm_event_type type, int status)
 {
     struct rdma_cm_event *event, copy;

@@ -187,7 +187,7 @@ static void *reap(void *unused)
     return NULL;
 }
 
-/* Listens and resolves. Destroys the identifier and the channel before the result arrives. */
+/* Listens and resolves. Destroys the identifiers and the channel without waiting for the result. */
 static void *come_and_go(void *unused)
 {
     const unsigned count = rounds();

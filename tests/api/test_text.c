@@ -46,7 +46,7 @@ static void assert_same_numbers(const char *name, int (*ours)(int), int least, i
             fail_msg("%s(%d) is %d, the system's %d", name, i, ours(i), system(i));
 }
 
-/* Calls the function of both libraries with numbers that need not be enumerators. */
+/* Defines a function that calls ours with a number, which need not be an enumerator. */
 #define WORDS(name, type)                                                                          \
     static const char *our_##name(int number)                                                      \
     {                                                                                              \

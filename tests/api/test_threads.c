@@ -108,7 +108,7 @@ static void post_message(unsigned pair)
     MUST(ibv_post_send(pairs[pair].qps[0], &send, &bad_send) == 0);
 }
 
-/* Posts one request. Returns false after the last request. */
+/* Posts one message if there is space. Returns false after the last message. */
 static bool post_one(unsigned pair)
 {
     (void)pthread_mutex_lock(&pairs[pair].posting);

@@ -73,7 +73,7 @@ static void unmap(const struct talk *talk)
     assert_false(mapped(talk->at));
 }
 
-/* Ends the connection. Checks that the unmapped addresses can be mapped again. */
+/* Ends the connection and unmaps all its memory. */
 static void close_talk(struct talk *talk)
 {
     api_pair_close(&talk->pair);

@@ -257,7 +257,6 @@ static void complete__several_mistakes__returns_the_first_error(void **state)
     wr_close(&wr);
 }
 
-/* One batch fills the whole queue; one more request fails. */
 static void complete__exactly_full__is_posted(void **state)
 {
     struct wr wr;

@@ -31,7 +31,7 @@ static_assert(offsetof(struct wr_newer_qp_ex, wr_flush) == 352, "as programs wer
 #define wr_flush_of(qp) (((struct wr_newer_qp_ex *)(qp))->wr_flush)
 #endif
 
-/* All operations of an RC queue pair that involve the peer. */
+/* All operations of an RC queue pair. */
 #define WR_OPERATIONS                                                                              \
     (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |        \
      IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
