@@ -23,7 +23,7 @@ static int add(const char *device)
     return uroce_device_add(device, error, sizeof error);
 }
 
-/* Returns the description of a cable without another end, whose link stays down. */
+/* Returns the description of a memif server without a client, whose link stays down. */
 static const char *lonely(const char *name)
 {
     static char text[160];

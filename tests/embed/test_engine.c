@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_engine.c - tests uroce/engine.h and uroce/objects.h with two connected engines in virtual
- * time, and the result of each function for wrong arguments. */
+ * time, and their results for wrong arguments. */
 #include "support/check.h"
 
 #include <errno.h>

@@ -129,7 +129,7 @@ static struct uroce_send write_of(const struct uroce_sge *sge)
                                 .rkey = uroce_mr_key(mr) };
 }
 
-/* Runs the engine until it has no more packets to send. Returns the last frame that it sent. */
+/* Runs the engine for several rounds. Returns the last frame that it sent. */
 static const uint8_t *run(void)
 {
     static uint8_t bytes[ROOM];

@@ -125,7 +125,7 @@ static struct uroce_sge element(uint32_t at, uint32_t length)
     return (struct uroce_sge){ (uintptr_t)memory + at, length, uroce_mr_key(mr) };
 }
 
-/* Runs the engine until it has nothing to do. Returns the kind of the last event, or -1. */
+/* Runs the engine for several rounds. Returns the kind of the last event, or -1. */
 static int run(void)
 {
     static uint8_t bytes[FRAMES][ROOM];
