@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fuse_file.h - a file of a FUSE file system whose server never answers FLUSH. A process that
- * closes a descriptor of the file waits until the server ends. The server runs as an ordinary user,
- * in its own user namespace. */
+ * closes a descriptor of the file waits until the server ends. The server runs in
+ * its own user namespace. In a chroot, it needs root instead. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* make_frame.h - encodes a struct uro_frame with the encoders of lib/wire. Computes lengths,
- * padding, checksums and ICRC; takes all other fields from the struct.
+/* make_frame.h - encodes a struct uro_frame with the encoders of lib/wire. Computes the
+ * lengths, the IPv4 checksum and the ICRC. The other fields come from the struct.
  */
 #pragma once
 

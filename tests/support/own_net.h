@@ -46,7 +46,7 @@ static inline bool own_net_enter(void)
     return false;
 }
 
-/* Sends a packet of @length bytes that begins with an IPv4 header. The kernel changes only the
+/* Sends a packet of @length bytes that begins with an IPv4 header. The kernel computes the
  * checksum of this header. */
 static inline bool own_net_send(const uint8_t *packet, size_t length)
 {
