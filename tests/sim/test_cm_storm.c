@@ -128,7 +128,7 @@ static void send_all(struct storm *s)
         }
 }
 
-/* Each kind of message has a counter. */
+/* Returns the number of received messages that were counted. */
 static uint64_t named(const struct storm *s)
 {
     return s->counters.value[URO_COUNT_CM_RX] + s->counters.value[URO_COUNT_CM_DROP_MALFORMED];
