@@ -72,7 +72,7 @@ static void fixtures__each_frame__encodes_to_its_own_bytes(void **state)
     assert_int_equal(as_rxe, 4); /* one frame of made_flush.pcap, and three frames of rxe */
 }
 
-/* Checks which opcodes the captures contain. A new opcode in the table needs a capture, too. */
+/* The captures must contain every opcode of the table, except those of XRC and of @missing. */
 static void fixtures__each_opcode__is_in_a_capture(void **state)
 {
     (void)state;
