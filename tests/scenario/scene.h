@@ -65,7 +65,7 @@ struct scene_options {
     uint8_t min_rnr_timer; /* 12 */
     uint8_t depth;         /* max_rd_atomic, 4 */
     uint8_t dest_depth;    /* max_dest_rd_atomic, 4 */
-    uint32_t access;       /* all remote rights */
+    uint32_t access;       /* remote WRITE, READ and atomics */
     uint32_t window;
     uint32_t reorder_buffer; /* packets of the reorder buffer; 0: no buffer */
     uint32_t cq_capacity;    /* 256 */
@@ -96,7 +96,7 @@ struct scene *scene_open(const struct scene_options *options);
 #define scene_xrc_tgt(...) scene_rc(.type = UROCE_XRC_TGT, .srq = 16, __VA_ARGS__)
 #define scene_xrc_ini(...) scene_rc(.type = UROCE_XRC_INI, __VA_ARGS__)
 
-/* Adds a queue pair with the same CQs and SRQ. Does not change scene->qp. */
+/* Adds a queue pair with the same CQs, and the SRQ if options->srq is set. Keeps scene->qp. */
 struct uroce_qp *scene_add_qp(struct scene *scene, const struct scene_options *options);
 #define scene_add(scene, ...)                                                                      \
     scene_add_qp(scene, &(const struct scene_options){ .mtu = 1024,                                \

@@ -35,7 +35,6 @@ static void cm_req__timeout_of_hours__holds_a_connection_for_at_most_a_minute(vo
     assert_true(uro_mark_hit("CM.PATIENCE"));
 }
 
-/* A REQ that was not sent yet is not sent after its REJ. */
 static void cm_req__closed_before_it_is_sent__only_the_rej_is_sent(void **state)
 {
     struct managers *s = *state;
@@ -48,7 +47,6 @@ static void cm_req__closed_before_it_is_sent__only_the_rej_is_sent(void **state)
     assert_int_equal(s->a.sent[URO_CM_REJ], 1);
 }
 
-/* A listener at one address gets no requests for another address. */
 static void cm_listener__at_one_address__gets_no_requests_for_other_addresses(void **state)
 {
     struct managers *s = *state;
@@ -70,7 +68,6 @@ static void cm_listener__at_one_address__gets_no_requests_for_other_addresses(vo
     s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
 }
 
-/* The retry count in the REQ applies to both sides. */
 static void cm_qp__of_either_side__has_the_retry_count_of_the_req(void **state)
 {
     struct managers *s = *state;

@@ -27,7 +27,7 @@ static void expect_fields(const struct uro_cm_msg *msg, enum uro_cm_kind kind,
 }
 #define EXPECT(msg, kind, fields) expect_fields(msg, kind, fields, URO_ARRAY_LEN(fields))
 
-/* Returns parameters in which all numbers differ. */
+/* Returns parameters, all of which are set. */
 static struct uro_conn_param full(enum uro_qp_type type)
 {
     return (struct uro_conn_param){ .type = type,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_lost.c - tests that both sides get the same events, each once, if each CM message of a
- * connection is lost once, several times or always, or is duplicated.
+/* test_cm_lost.c - tests the events of both sides, each once, when CM messages of a connection are
+ * lost once, several times or always, or are duplicated.
  */
 #include <errno.h>
 
@@ -92,8 +92,8 @@ static void fresh(void **state)
     assert_int_equal(managers_open(state), 0);
 }
 
-/* A message and its sender. If the message @again is repeated, this sender sends its message
- * again. */
+/* A message and its sender. When it is lost, @again is retransmitted; @again_by_b is the sender of
+ * @again. */
 struct message {
     enum uro_cm_kind kind;
     bool by_b;

@@ -13,7 +13,7 @@ static void accept_at(struct managers *s)
     assert_int_equal(uro_conn_accept(s->b.conn, &param, s->now), 0);
 }
 
-/* Checks that @at counted the message and sent no reply. */
+/* Checks that @at raised no event and dropped the message as unexpected or stray. */
 static void expect_ignored(struct managers *s, struct manager *at)
 {
     managers_expect_nothing(s, at);

@@ -125,7 +125,7 @@ static void congestion__cnp__window_is_halved_and_recovers_slowly(void **state)
     assert_int_equal(sent_while_it_goes(s, 0), 16);
     scene_rx(s, 0, CNP);
     scene_expect_mark(s, "CNP.OBEY");
-    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 7)); /* 8 are left */
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 7)); /* 8 are in flight */
     scene_expect_silence(s, 0);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 15));
     for (unsigned round = 0; round < 12; round++) {
@@ -210,7 +210,7 @@ static void congestion__cnp_after_a_long_time__reduces_the_window_little(void **
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
     const uro_time later = URO_MS(10);
 
-    scene_rx(s, 0, CNP); /* 8 are left */
+    scene_rx(s, 0, CNP); /* the window is 8 now */
     scene_rx(s, later, CNP);
     assert_int_equal(send_many(s, later), 8);
     scene_to_state(s, UROCE_RESET);

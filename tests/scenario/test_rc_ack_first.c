@@ -2,7 +2,7 @@
 /* test_rc_ack_first.c - tests that an ACK is sent before the requests of its queue pair, and that
  * all ACKs of a round are in its first burst.
  *
- * When a program gets the reply to a request, it posts the request again. So the completion of the
+ * When a program gets the reply to a request, it posts the next request. So the completion of the
  * request must arrive before the reply.
  */
 #include "scene.h"

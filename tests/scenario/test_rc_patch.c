@@ -60,7 +60,7 @@ static void rc_single__peer_has_a_reorder_buffer__one_retransmit_then_new_packet
     scene_close(s);
 }
 
-/* Inside a message, only the retransmitted packet asks for an ACK. */
+/* Packets inside a message ask for no ACK, but a retransmitted packet does. */
 static void rc_single__inside_a_message__requests_an_ack(void **state)
 {
     (void)state;

@@ -8,8 +8,8 @@
 #define ASKED                                                                                      \
     (RTT + URO_MS(2) + URO_US(2)) /* time of the probe for packets that were sent at RTT */
 
-/* Opens a queue pair that has measured the response time, and sends the four packets 11 .. 14 of a
- * message. Its retry count is @retries. */
+/* Opens a queue pair that has measured the response time, and posts a message of the four packets
+ * 11 .. 14. Its retry count is @retries. */
 static struct scene *open_under_way(uint8_t retries)
 {
     struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .retry_count = retries);
@@ -253,7 +253,7 @@ static void rc_probe__all_reads_lost__rest_is_requested_after_the_second(void **
     scene_close(s);
 }
 
-/* The WRITE before the READ is probed. The READ stays outstanding and is counted correctly. */
+/* The SEND before the READ is probed. The READ stays outstanding and is counted correctly. */
 static void rc_probe__write_before_a_read__both_complete(void **state)
 {
     (void)state;

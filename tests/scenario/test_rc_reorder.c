@@ -39,8 +39,7 @@ static void rc_reorder__one_packet_was_overtaken__no_nak_and_all_are_executed(vo
     scene_close(s);
 }
 
-/* Each part writes the bytes of its packet, even if the receive buffer of the packet was reused
- * meanwhile. */
+/* Each packet writes its own bytes, even if its receive buffer was reused meanwhile. */
 static void rc_reorder__packets_of_a_write__reach_memory_in_order(void **state)
 {
     (void)state;

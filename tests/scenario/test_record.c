@@ -21,7 +21,7 @@ static struct uro_record *record_of(const struct scene *s)
     return uro_record_of(inside_shard(s->engine)->counters);
 }
 
-/* Reads failure @number, and checks that its text is or contains @wanted. */
+/* Reads failure @number, and checks that its text contains @wanted. */
 static void expect_failure(struct scene *s, uint64_t number, const char *wanted)
 {
     assert_int_equal(record_of(s)->recorded, number);
@@ -92,7 +92,7 @@ static void write__into_memory_of_another_domain__is_reported(void **state)
            "the memory is of another protection domain");
 }
 
-/* The keys of XRC are checked against the domain of the shared receive queue. */
+/* The keys of XRC are checked against the protection domain of the SRQ. */
 static void xrc_write__into_memory_without_the_right__reports_the_right(void **state)
 {
     (void)state;
@@ -276,7 +276,7 @@ static void silence__closed_port_of_another_host__report_does_not_mention_the_po
     scene_close(s);
 }
 
-/* A response after the message shows that the port was opened. */
+/* A response after the ICMP message shows that the port was opened. */
 static void silence__port_open_again__report_does_not_mention_the_port(void **state)
 {
     (void)state;

@@ -68,8 +68,8 @@ static bool has_bytes(const struct uro_opcode *op)
            (op->operation == URO_READ && op->role == URO_RESPONSE);
 }
 
-/* Delivers every opcode with one wrong field. All other fields are right, even the expected PSN and
- * the key. */
+/* Delivers every opcode of the service, except the CNP, with one wrong field. All other fields are
+ * right, even the expected PSN and the key. */
 static uint32_t throw_all(struct scene *s, enum uro_service service, const struct guess *guess)
 {
     uint32_t thrown = 0;

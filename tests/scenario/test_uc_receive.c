@@ -36,7 +36,7 @@ static void uc_send__three_packets__are_one_message_without_a_response(void **st
     assert_true(uro_mark_hit("UC.SILENT"));
 }
 
-/* Loses each subset of FIRST, MIDDLE and LAST. The message after it always arrives. */
+/* Loses FIRST, MIDDLE or LAST. The messages after it always arrive. */
 static void uc_send__any_packet_lost__only_this_message_is_lost_and_its_receive_is_reused(
     void **state)
 {

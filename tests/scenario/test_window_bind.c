@@ -221,7 +221,7 @@ static void local_requests__in_error__are_flushed_and_not_executed(void **state)
     assert_int_equal(uroce_mw_destroy(window), 0);
 }
 
-/* The response was lost. Local requests between the retransmitted requests are not executed
+/* The peer had no receive. Local requests between the retransmitted requests are not executed
  * again. */
 static void local_requests__among_retransmits__are_not_repeated(void **state)
 {

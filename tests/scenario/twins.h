@@ -47,7 +47,8 @@ void twins_destroy_qp(struct twins *s, struct end *end);
 /* Writes the test pattern to the memory of @end. */
 void twins_fill(struct end *end, uint32_t at, uint32_t length);
 void twins_post_recv(struct end *end, uint64_t id, uint32_t at, uint32_t length);
-/* Reregisters the memory of @end with other access flags. The key changes. */
+/* Registers the memory of @end again with @access, in @pd or, if it is NULL, in s->pd. The key
+ * changes. */
 void twins_register(struct twins *s, struct end *end, struct uroce_pd *pd, unsigned access);
 /* Posts a signalled request. If the operation has an element, the element is @length bytes at
  * offset @at in the memory of @end. */

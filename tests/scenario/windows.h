@@ -12,7 +12,7 @@
 /* Returns a window that is not bound. */
 struct uroce_mw *windows_make(struct twins *s, enum uroce_mw_type type);
 
-/* Returns the request that binds @window to the span above, with the key after the present key. */
+/* Returns the request that binds @window to the span above, and changes its key. */
 struct uroce_send windows_request(struct twins *s, struct uroce_mw *window);
 
 /* Posts the bind at b and expects its success. */
