@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.h - the parameters that a script sends to the endpoint in the private data of its REQ: words
- * NAME=NUMBER, e.g. "recv=1 size=64 send=3".
+/* plan.h - the parameters that a script sends to the endpoint in the private data of its REQ or
+ * SIDR REQ: words NAME=NUMBER, e.g. "recv=1 size=64 send=3".
  *
- * Scripts depend only on these parameters, and on the words in the private data of the REP:
+ * The endpoint sends these words in the private data of its REP:
  *   va=0x.. rkey=0x.. length=65536   memory for WRITE, READ and atomics, filled with the pattern
  *   ro=0x..                          key of the same memory that allows only READ
  *   other=0x..                       key of the same memory in another protection domain
@@ -20,8 +20,7 @@
 #define PLAN_RECV_MAX 128u
 #define PLAN_SEND_MAX 16u
 #define PLAN_BYTES    65536u /* maximum bytes of a receive, and of a message that is sent */
-/* Default address range of the endpoint's READs, WRITEs and atomics. The script answers any
- * range. */
+/* Remote address and key in the WRITEs, READs and atomics of the endpoint. */
 #define PLAN_REMOTE_VA   0x10000u
 #define PLAN_REMOTE_RKEY 0x1234u
 #define PLAN_QKEY        0x01234567u /* Q_Key of datagram services, as in rdma_cm */
@@ -34,7 +33,7 @@ struct plan {
     uint32_t write;
     uint32_t read;
     uint32_t faa;
-    uint32_t bytes; /* length of each request, bytes */
+    uint32_t bytes; /* length of each SEND, WRITE and READ, bytes */
     uint32_t echo;  /* maximum bytes of a receive that are sent back; 0: nothing is sent back */
     uint32_t skip;  /* number of first bytes that are not sent back */
     uint32_t qkey;  /* Q_Key of the datagrams that are sent back */
@@ -77,8 +76,9 @@ static inline void plan_read(struct plan *plan, const char *words, size_t length
     }
 }
 
-/* Returns the number of bytes that are sent back for a completed receive: bytes of the receive
- * after the skipped bytes, or for a WRITE with immediate, the first bytes of the memory. */
+/* Returns the number of bytes that are sent back for a completed receive: those behind the skipped
+ * bytes, at most plan->echo. A WRITE with immediate sends back the first plan->echo bytes of the
+ * memory. */
 static inline uint32_t plan_echo(const struct plan *plan, uint32_t received, bool written)
 {
     const uint32_t length = received > plan->skip ? received - plan->skip : 0;

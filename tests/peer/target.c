@@ -72,8 +72,8 @@ static void leave(struct target *t)
     (void)close(t->member);
 }
 
-/* Joins the IP group, because Linux rxe leaves that to the program. If the address belongs to no
- * kernel interface, the device with the address joins the group in ibv_attach_mcast(). */
+/* Attaches the queue pair to the group. Joins the IP group, because Linux rxe leaves that to the
+ * program. If no kernel interface has the address, the device joins in ibv_attach_mcast(). */
 static int join(struct target *t)
 {
     const struct ip_mreq request = { .imr_multiaddr = { htonl(GROUPS | t->plan.group) },
@@ -162,7 +162,8 @@ static union ibv_gid gid_of(const struct sockaddr *address)
     return gid;
 }
 
-/* Replies from the address that received the request, even if a datagram went to a group. */
+/* Returns an address handle to the peer. Its source is the address that received the request, even
+ * if a datagram went to a group. */
 static struct ibv_ah *way_back(struct target *t)
 {
     const union ibv_gid own = gid_of(rdma_get_local_addr(t->id));
@@ -354,7 +355,7 @@ static void established(struct target *t)
         post(t, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
 }
 
-/* Handles an event. Acknowledges it before destroying its identifier. */
+/* Handles an event. Acknowledges the event of a connection before it destroys the connection. */
 static void take(struct rdma_cm_event *event)
 {
     const enum rdma_cm_event_type type = event->event;

@@ -4,9 +4,9 @@
  *
  *     test_engine FILE.peer...
  *
- * At least one of the scripts that name a rule must run the engine's line with the mark of the rule
- * (base/mark.h). The last case checks that. Because of this check, tools/conformance counts a
- * script as a test of its rules.
+ * For each rule, at least one script that names it must run the engine's line with the mark of the
+ * rule (base/mark.h). The last case checks that, except for the rules in unmarked[]. Because of
+ * this check, tools/conformance counts a script as a test of its rules.
  */
 #include <stdio.h>
 
@@ -31,7 +31,7 @@ static char said[LINES_MAX];
 
 struct named_rule {
     char name[RULE_MAX];
-    bool hit; /* at least one script that names the mark has hit it */
+    bool hit; /* at least one script that names the rule has hit its mark */
 };
 
 static struct named_rule named[RULES_MAX];

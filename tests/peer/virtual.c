@@ -8,7 +8,7 @@
 
 #define PD        1u
 #define PD_OTHER  2u
-#define CALLS_MAX 100000u /* maximum number of calls at one time; more means an endless loop */
+#define CALLS_MAX 100000u /* maximum number of idle steps at one time; more means an endless loop */
 #define TIME_MAX  URO_MS(300000)
 
 enum { KEY_ALL, KEY_READ, KEY_OTHER, KEY_BUFFERS };
@@ -256,7 +256,7 @@ static void make_qp(struct virtual *v, struct virtual_conn *c, enum uro_qp_type 
     c->qp = uro_qp_create(uro_engine_shard(v->engine), &init, c->qp_memory);
 }
 
-/* Creates a UD queue pair, its address handle to the player, and its group membership. */
+/* Creates the address handle to the player, and joins the group of the plan, if any. */
 static void make_datagram(struct virtual *v, struct virtual_conn *c)
 {
     const struct uro_address address = { .dest =
@@ -274,7 +274,7 @@ static void make_datagram(struct virtual *v, struct virtual_conn *c)
     must(uro_engine_join(v->engine, &group, v->now));
 }
 
-/* Connects from the endpoint to the player, and sends one message. */
+/* Connects from the endpoint to the player, with the plan to send one message. */
 static void call(struct virtual *v)
 {
     struct virtual_conn *c = &v->conns[0];

@@ -48,6 +48,7 @@ struct virtual
 struct virtual *virtual_open(void);
 void virtual_close(struct virtual *v);
 
-/* Plays a script to its end. @print is that of struct uro_play_config. */
+/* Plays a script to its end, at most 300 s of virtual time. @print is as in struct
+ * uro_play_config. */
 enum uro_play_result virtual_play(struct virtual *v, const struct uro_script *script,
                                   void (*print)(void *user, const char *line), void *user);
