@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on the setup and the end of connections, and on listening servers. The attacked programs are victim.c."""
+"""Attacks on the setup and the end of connections, on ARP, and on listening servers. The attacked programs are victim.c."""
 import dataclasses
 import pathlib
 import threading
@@ -11,10 +11,10 @@ import segment
 from quiet import PORT, Connection, Stage, Unexpected, expect, quiet as row
 
 REQUESTS = 1200
-ROUNDS = 2            # rounds of each kind of REQ; the memory may grow only in the first round
+ROUNDS = 2            # rounds of each kind of REQ
 BACKLOG = 8
-GROWTH = 256 << 10    # most growth of memory, bytes; a fraction of what REQUESTS connections would use
-WHILE_MOST = 6000     # most REQs while a client connects
+GROWTH = 256 << 10    # maximum growth of the memory after the first round, bytes
+WHILE_MOST = 6000     # the flood ends after this number of REQs
 WHILE_PAUSE = 0.02
 TRIES = 20
 MESSAGES = 1200
@@ -29,7 +29,7 @@ KINDS = {"REJ": {10: b"\0\x1c"}, "DREQ": {}, "DREP": {}, "RTU": {}, "MRA": {9: b
 
 
 def messages(stage: Stage, rng) -> tuple[int, str]:
-    """Sends messages to the server with its correct ID and a wrong ID of the client."""
+    """Sends messages to the server with the correct ID of the server and a wrong ID of the client."""
     on = stage.connect()
     server, client = stage.ids()
     known = stage.known(on, "server")
@@ -62,7 +62,7 @@ def right_dreq(stage: Stage, rng) -> tuple[int, str]:
 
 
 def stale(stage: Stage, rng) -> tuple[int, str]:
-    """Sends a REQ from the client's queue pair. So the server assumes that the client has lost the connection."""
+    """Sends REQs from the client's queue pair, as if the client had lost the connection."""
     on = stage.connect()
     guid = forge.guid_of(stage.place.mac("client"))
     frames = [forge.cm_request(stage.known(on, "server"), rng.getrandbits(32), port, guid,
@@ -112,7 +112,7 @@ def void_requests(stage: Stage, rng) -> tuple[int, str]:
         for make in (lambda number: forge.cm_request(known, number, PORT),
                      lambda number: forge.cm_take_back(known, number)):
             thrown += stage.place.throw([make(first + i) for i in range(BACKLOG)])
-            stage.expect_receive("server", NOBODY)  # the events were delivered, too
+            stage.expect_receive("server", NOBODY)
     serves_at_last(stage)
     return thrown, "a client gets in after it"
 
@@ -154,7 +154,7 @@ def get_in(stage: Stage) -> int:
 
 
 def stopped(stage: Stage) -> int:
-    """Stops the server's command. Returns the number of requests that had arrived."""
+    """Ends the server's command "serve", and checks its memory. Returns the number of requests that arrived."""
     stage.server.write("memory")
     came, _ = stage.server.read().split()
     expect("memory of the server", stage.server.read(), "same")

@@ -24,7 +24,7 @@ TCP_PORT_SPACE = 0x0106 << 16  # prefix of the service IDs of rdma_cm; the port 
 
 @dataclass(frozen=True)
 class Known:
-    """The numbers of one direction of a connection that the attacker has."""
+    """What the attacker knows of one direction of a connection."""
     mac: str
     source: str
     dest: str
@@ -105,7 +105,7 @@ def junk(known: Known, octets: bytes) -> bytes:
 
 
 def cm_message(known: Known, kind: str, fields: dict[int, bytes], **changes) -> bytes:
-    """Returns a management datagram to QP 1. @fields maps offsets to bytes of the body. @changes is as in frame(), and may have
+    """Returns a management datagram to QP 1. @fields maps offsets to bytes of the body. @changes may have source, pkey and
     tid."""
     mad = bytearray(256)
     mad[8:16] = changes.pop("tid", bytes(8))
@@ -133,7 +133,7 @@ def cm_request(known: Known, number: int, port: int, guid: int | None = None,
     """Returns a REQ for a service of the TCP port space. Each @number acts as another client."""
     guid = 0x6666 << 48 | number if guid is None else guid
     qpn = number & 0xffffff if qpn is None else qpn
-    hello = bytearray(36)  # header of rdma_cm in the private data: version, IP version
+    hello = bytearray(36)  # header of rdma_cm in the private data: versions, port, addresses
     hello[1] = 0x40
     hello[2:4] = (1024 + number % 60000).to_bytes(2, "big")
     hello[16:20], hello[32:36] = gid(known.source)[12:], gid(known.dest)[12:]

@@ -13,7 +13,7 @@ SECONDS = 60
 
 
 def requests(known, psn, rng, **changes):
-    """Yields harmful requests of each kind, in turn."""
+    """Returns a harmful request of a random kind."""
     kind = rng.choice(list(forge.REQUESTS))
     return forge.request(known, kind, rng.getrandbits(47), rng.getrandbits(32), psn=psn, **changes)
 
@@ -114,8 +114,8 @@ def connection_once(build: pathlib.Path, attack: Attack, size: int) -> Outcome |
 
 
 def long_enough(once):
-    """Returns a function that attacks. If the attacked process ends before the attack, it repeats the attack on a process that
-    runs longer."""
+    """Returns a function that attacks. If the attacked process ends before the attack does, it repeats the attack on a process
+    that runs longer."""
     def run(build: pathlib.Path, attack: Attack) -> Outcome:
         for size in (1, 4, 16):
             result = once(build, attack, size)

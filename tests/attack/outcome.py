@@ -14,7 +14,7 @@ class Attack:
     name: str
     knows: str              # what the attacker must know for this attack
     run: object             # (build directory, attack) -> outcome
-    make: object            # makes the forged frames; `run` calls it
+    make: object            # makes the forged frames, or is the whole attack; `run` calls it
     counted: list[str] = field(default_factory=list)  # counters that together must have nearly all frames
     exactly: dict[str, int] = field(default_factory=dict)
     effect: str = GOES_ON   # expected effect on the connection

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on idle connections. The attacked programs are victim.c. The outcome does not depend on timing, so the tests can show
-the effect of a correct guess and of all wrong guesses."""
+"""Attacks on idle connections. The attacked programs are victim.c. The outcome does not depend on timing, so the tests
+show the effect of a correct guess, and of wrong guesses only."""
 import pathlib
 import random
 import socket
@@ -68,7 +68,7 @@ class Voice:
 
 @dataclass
 class Connection:
-    """The numbers of both ends, and the number of packets that the client has sent, which determines the expected PSN."""
+    """The numbers of both ends. `due` is the PSN that the server expects next."""
     server: int
     client: int
     server_qpn: int
@@ -118,7 +118,7 @@ class Stage:
         return self.voices[role].ask(f"completion {getattr(on, role)} {wait_ms}")
 
     def ids(self) -> tuple[bytes, bytes]:
-        """Returns the communication IDs of the latest connection: (ID of the server, ID of the client). Reads them from packets."""
+        """Returns the communication IDs of the latest connection: (ID of the server, ID of the client), read from packets."""
         found = None
         while (seen := self.place.overhear(is_rep, 1)) is not None:
             found = seen
@@ -212,7 +212,7 @@ def send_hits(stage: Stage, rng) -> tuple[int, str]:
 
 
 def key_guesses(stage: Stage, rng) -> tuple[int, str]:
-    """Sends requests with guessed keys. The first wrong guess ends the connection, so an attacker has only one guess."""
+    """Sends requests with guessed keys. The first wrong guess ends the connection, so each connection allows one guess."""
     thrown = 0
     for kind in forge.REQUESTS:
         if kind == "SEND":
@@ -227,7 +227,7 @@ def key_guesses(stage: Stage, rng) -> tuple[int, str]:
 
 
 def key_psns(stage: Stage, rng) -> tuple[int, str]:
-    """Sends requests with the expected PSN and a wrong key."""
+    """Sends requests with wrong keys, and with many PSNs. One of them is the expected PSN."""
     on = stage.connect()
     frames = requests(stage.known(on, "server"), swept(on.due, True), rng, ["WRITE", "READ"])
     thrown = stage.place.throw(frames)
@@ -238,7 +238,7 @@ def key_psns(stage: Stage, rng) -> tuple[int, str]:
 
 
 def all_known(stage: Stage, rng) -> tuple[int, str]:
-    """Sends requests in which all numbers are correct. They must do harm. This shows that the forged frames are valid."""
+    """Sends a WRITE in which all numbers are correct. It must change the memory, so the forged frames are valid."""
     del rng
     on = stage.connect()
     va, rkey, *_ = stage.keys()

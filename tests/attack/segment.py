@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An Ethernet segment with three hosts: a server and a client under uroce, and an attacker. The attacker can send any frame. Only
-some attacks also read the frames of the other hosts. Needs root."""
+"""An Ethernet segment with three hosts: a server and a client under uroce, and an attacker. The attacker can send any frame.
+The tests also read the frames of the other hosts. Needs root."""
 import contextlib
 import ctypes
 import json
@@ -107,8 +107,8 @@ class Segment(apart.Pair):
         return super().configuration(role) + ";verbose=yes" + self.settings
 
     def overhear(self, fits, seconds: float = 20, role: str = "server") -> bytes | None:
-        """Returns the first frame from host @role to the RoCE port for which fits() is true. Only attacks that may read frames
-        call this."""
+        """Returns the first frame from host @role to the RoCE port for which fits() is true, or None after
+        @seconds."""
         until = time.monotonic() + patience.seconds(seconds)
         self.taps[role].settimeout(0.2)
         while time.monotonic() < until:
@@ -138,13 +138,13 @@ class Segment(apart.Pair):
 
     @contextlib.contextmanager
     def without(self, role: str):
-        """Disconnects that host from the segment. Its link stays up."""
+        """Disconnects host @role from the segment. Its link stays up."""
         apart.ip("-n", self.name("middle"), "link", "set", role, "nomaster")
         yield
         apart.ip("-n", self.name("middle"), "link", "set", role, "master", "bridge0")
 
     def accepts(self, port: int):
-        """Returns whether the server's kernel has a listener on the port."""
+        """Returns a function: whether the server's kernel has a listener on the port."""
         def there() -> bool:
             table = subprocess.run(["ip", "netns", "exec", self.name("server"), "cat",
                                     "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* victim.c - one end of idle connections that are attacked. The connections are idle, so the
- * outcome of an attack does not depend on timing. The program executes commands from a socket, line
- * by line:
+ * outcome of an attack does not depend on timing. The program executes commands from a socket, one
+ * a line.
  *
  *     victim -s SOCKET -p PORT -a OWN-ADDRESS     listens
  *     victim -s SOCKET -p PORT PEER-ADDRESS       connects
@@ -28,7 +28,7 @@ static uint8_t memory[5 * PAGE] __attribute__((aligned(PAGE)));
 static uint8_t messages[2 * PAGE];
 #define OFFERED (memory + PAGE)
 #define FOREIGN (memory + 3 * PAGE)
-#define LANDING (messages + PAGE) /* buffer for received data */
+#define LANDING (messages + PAGE) /* buffer for the results of READs and atomics */
 
 static struct ibv_pd *pd;
 static struct ibv_mr *offered, *foreign, *message_region;
@@ -103,7 +103,7 @@ static void tell_keys(FILE *out)
                   (uintptr_t)FOREIGN, foreign->rkey, PAGE);
 }
 
-/* Prints whether the pattern was overwritten, and the offset of the first change. */
+/* Prints "same", or the offset of the first changed byte from OFFERED. */
 static void tell_memory(FILE *out)
 {
     for (size_t i = 0; i < sizeof memory; i++) {
@@ -187,7 +187,8 @@ static void tell_window(FILE *out, struct link *link)
     (void)fprintf(out, "%u\n", wr.bind_mw.rkey);
 }
 
-/* Posts a request. @words: kind, address, key, length. Its data is in the memory open to peers. */
+/* Posts a request. @words: kind, address, key, length. The data of a SEND or WRITE is at OFFERED.
+ * The result of a READ or FETCH_ADD goes to LANDING. */
 static void request(struct link *link, char *const *words)
 {
     uint64_t address = strtoull(words[1], NULL, 10);
@@ -220,7 +221,7 @@ static void request(struct link *link, char *const *words)
         meet_die("ibv_post_send");
 }
 
-/* Executes a command. Returns false if it is the command to end. */
+/* Executes a command. Returns false for an unknown command, which ends the program. */
 static bool obey(FILE *in, FILE *out, char *const *words, unsigned count)
 {
     const char *verb = words[0];

@@ -34,9 +34,10 @@ void victim_meet(const char *own, const char *peer, uint16_t port, int backlog);
 struct link *victim_connect(const char **why);
 struct link *victim_accept(void);
 
-/* Returns the events of a connection since it was established. */
+/* Returns the last waiting event of a connection, or "stays" if there is none. Discards the waiting
+ * events of all connections. */
 const char *victim_left(const struct rdma_cm_id *id);
 
-/* Accepts all connections, and keeps a few half-open ones, until a command can be read from
+/* Accepts all connections, and keeps at most 64 half-open ones, until a command can be read from
  * @control. Prints how many requests arrived, and how many of them were established. */
 void victim_serve(int control, FILE *out);

@@ -54,7 +54,8 @@ struct ibv_cq *victim_queue_pair(struct rdma_cm_id *id)
     return cq;
 }
 
-/* Returns the next event of a connection. Ignores events of connections whose peers have ended. */
+/* Returns the next event of @only or, if it is NULL, the next connection request. Discards other
+ * events. */
 static enum rdma_cm_event_type next(struct rdma_cm_id **id, const struct rdma_cm_id *only)
 {
     struct pollfd readable = { .fd = channel->fd, .events = POLLIN };
