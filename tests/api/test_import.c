@@ -294,7 +294,7 @@ static void parent_domain__exists__pd_and_td_cannot_be_freed(void **state)
     assert_int_equal(ibv_dealloc_pd(base), 0);
 }
 
-/* Queue pairs of the parent domain use regions of its base PD, and vice versa. */
+/* Queue pairs of the parent domain use a region of its base PD. */
 static void parent_domain__for_keys_and_queue_pairs__acts_as_the_base_pd(void **state)
 {
     const struct api *api = *state;

@@ -178,7 +178,6 @@ static void memory__of_a_reregistered_region__is_counted_by_its_new_length(void 
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* Objects of a closed context do not count any more. */
 static void context__closed_with_objects__refunds_their_quota(void **state)
 {
     const struct api *api = *state;

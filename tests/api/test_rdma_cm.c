@@ -436,7 +436,6 @@ static void channel__is_polled_like_a_descriptor__and_may_be_nonblocking(void **
     finish(&talk);
 }
 
-/* Events that wait in the old channel move to the new channel. */
 static void migrate_id__unfetched_events__move_to_the_new_channel(void **state)
 {
     struct talk talk = { 0 };

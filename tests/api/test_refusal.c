@@ -530,8 +530,7 @@ static void refusal__srq__has_the_reason(void **state)
     end();
 }
 
-/* The same wrong call in a loop prints one line, and does not push other refusals out of the
- * record. */
+/* The same wrong call in a loop prints one line and takes one entry in the record. */
 static void refusal__repeated__is_one_line(void **state)
 {
     const struct api *api = *state;

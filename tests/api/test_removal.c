@@ -106,7 +106,7 @@ static bool is_one_of(const struct rdma_cm_id *id, struct rdma_cm_id *const *ids
 }
 
 /* Only identifiers that are bound to the device get the event. A request that the program has not
- * fetched has no identifier yet, so no event is raised for it. */
+ * accepted gets no event, and commands on it fail. */
 static void interface__removed__bound_ids_get_events_and_other_device_works(void **state)
 {
     struct stage stage = { .channel = rdma_create_event_channel() };

@@ -44,7 +44,7 @@ static void open_datagrams(struct wr *wr, const struct api *api)
     open_pair(wr, api, IBV_QPT_UD, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM);
 }
 
-/* The setters can be called in any order, and each datagram has its own destination. */
+/* The setters can be called in any order, and each datagram sets its destination. */
 static void datagrams__each_with_an_address__arrive(void **state)
 {
     const struct api *api = *state;
