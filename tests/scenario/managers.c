@@ -138,7 +138,7 @@ static void hand_over(struct managers *s, struct manager *to, const struct uro_c
     uro_cm_receive(to->cm, &seen, mad, s->now);
 }
 
-/* Delivers one message of @from to @to. Returns false when there was no message. */
+/* Delivers, loses or holds one message from @from to @to. Returns false if there was no message. */
 static bool carry(struct managers *s, struct manager *from, struct manager *to)
 {
     struct uro_cm_out out;

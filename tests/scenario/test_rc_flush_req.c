@@ -97,7 +97,7 @@ static void rc_flush__never_answered__alternates_and_fails(void **state)
     scene_close(s);
 }
 
-/* The WRITE before the FLUSH was lost, so the ICRC of the FLUSH is not the reason. */
+/* The WRITE before the FLUSH may be lost, so the timeout does not show that the ICRC is wrong. */
 static void rc_flush__earlier_write_unacknowledged__icrc_stays_the_same(void **state)
 {
     (void)state;

@@ -160,8 +160,8 @@ static void stranger__forged_responses_with_other_psns__change_nothing(void **st
     goes_on(s);
 }
 
-/* Forged requests with unexpected PSNs get the response that the specification demands: one NAK, or
- * one ACK of what was received. They change nothing else, and count as far requests. */
+/* Forged requests far ahead of the expected PSN get one NAK, those far behind it get no response.
+ * They change nothing else, and count as far requests. */
 static void stranger__forged_requests_with_other_psns__write_nothing(void **state)
 {
     uint8_t before[SCENE_MEMORY / 64];
