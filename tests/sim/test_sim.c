@@ -134,7 +134,7 @@ static void sim__same_seed__is_the_same_run(void **state)
     }
 }
 
-/* A failing run is reduced by leaving out parts, so a run without all parts must work. */
+/* A failing run is reduced by leaving out parts, so a run without any part must work. */
 static void sim__seed_with_all_parts_left_out__does_nothing(void **state)
 {
     (void)state;
