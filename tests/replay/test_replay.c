@@ -121,7 +121,6 @@ static struct uro_engine *make_engine(void **memory)
     return engine;
 }
 
-/* An engine with another address counts every frame and sends nothing. */
 static void replay__frames_to_another_address__are_counted_and_not_answered(void **state)
 {
     (void)state;
