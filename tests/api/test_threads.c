@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_threads.c - many threads use all verbs at the same time. They post to shared queue pairs,
+/* test_threads.c - many threads use verbs at the same time. They post to shared queue pairs,
  * and poll, resize and wait for shared completion queues. They create and destroy objects. They
  * deregister memory while a peer writes to it, and they fork. Two devices of this process are
  * connected over UDP, at loopback addresses that no other process has. tools/check also runs this

@@ -10,7 +10,7 @@
  * the window. */
 struct stage {
     struct wr wr;
-    struct ibv_mr *mr; /* region of a's memory */
+    struct ibv_mr *mr; /* region of `memory` */
     struct ibv_mw *mw;
     uint32_t rkey; /* rkey of the bound window */
     uint8_t memory[SPAN];
