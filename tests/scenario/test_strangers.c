@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_strangers.c - tests packets from a host that is not the peer. They have every opcode and one
- * wrong field. They must change nothing but a counter. */
+/* test_strangers.c - tests packets that a host other than the peer sends or forges. They must
+ * change nothing but counters. */
 #include <stdlib.h>
 #include <string.h>
 
