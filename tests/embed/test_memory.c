@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memory.c - makes each allocation fail once in each public function that creates an object.
- * The function must return -ENOMEM and leak nothing.
+/* test_memory.c - makes each allocation fail once in public functions that allocate memory.
+ * Such a call must return -ENOMEM and leak nothing.
  *
  * The allocators below replace those of the C library, also in liburoce.
  */
