@@ -22,7 +22,7 @@
 #define OWN_NET_NARROW      4
 
 /* Enters a new namespace, whose loopback interface is up and has an MTU of 1500. On failure, prints
- * the reason as TAP and skips the test. */
+ * a TAP line that skips the test, and returns false. */
 static inline bool own_net_enter(void)
 {
     struct ifreq lo = { .ifr_name = "lo" };
