@@ -22,7 +22,7 @@
     "ip address add 10.2.0.1/24 dev other && ip link set one up && ip link set other up"
 
 struct stage {
-    struct api sides[SIDES]; /* the interface whose address is removed, and the other interface */
+    struct api sides[SIDES]; /* devices on "one" and on "other" */
     struct pair pair;        /* a belongs to the first device, b to the second */
 };
 

@@ -10,8 +10,7 @@
 
 #define MESSAGE 64u
 
-/* Calls the verb twice. The second call fails as the rule of the device says, and the third
- * succeeds. */
+/* Calls the verb three times. Only the second call fails, as the rule of the device says. */
 #define SECOND_FAILS(type, create, destroy, wanted)                                                \
     do {                                                                                           \
         type first = create;                                                                       \

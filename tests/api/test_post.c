@@ -44,7 +44,7 @@ static void expect_refusal(struct stand *stand, int error)
     assert_ptr_equal(bad, &stand->wr);
 }
 
-/* Moves the connected queue pair to SQD. There requests are queued and not started, so the test can
+/* Connects the queue pair and moves it to SQD. There requests are queued and not started, so the test can
  * read the ring. */
 static void connect_and_drain(struct stand *stand)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_removal.c - tests that the interface of a device is removed while a program is connected
- * over it. Both sides are in this process, which has its own network namespace.
+/* test_removal.c - tests the removal of a device's interface while a program is connected over
+ * it. Both sides are in this process, which has its own network namespace.
  */
 #include "api/api.h"
 

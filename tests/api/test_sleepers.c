@@ -112,7 +112,7 @@ static void take_event(const struct sleeper *sleeper)
     ibv_ack_cq_events(cq, 1);
 }
 
-/* Waits in a random way. Returns whether an event came within the time limit. */
+/* Waits in poll(), in epoll_wait(), or not at all. Returns false if the time limit has passed. */
 static bool wait_by_lot(struct sleeper *sleeper)
 {
     struct pollfd fd = { .fd = sleeper->channel->fd, .events = POLLIN };
