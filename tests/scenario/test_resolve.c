@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_resolve.c - tests whether a next hop responds, and how long a caller waits for its
- * response. */
+/* test_resolve.c - tests the resolution of a next hop, and how long a caller waits for it. */
 #include <errno.h>
 
 #include "base/mark.h"
