@@ -37,7 +37,7 @@ static void cq__full_for_a_receive__the_message_is_not_acknowledged(void **state
     }
 }
 
-/* Sends an ARP packet that claims another MAC address for the peer. The engine checks the claim. */
+/* Delivers an ARP packet with another MAC address for the peer. The engine checks this claim. */
 static void doubt_peer(struct scene *s)
 {
     const struct uro_mac other = { { 2, 0, 0, 0, 0, 3 } };

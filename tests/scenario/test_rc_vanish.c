@@ -16,7 +16,7 @@ static bool there(const uint8_t *at, uint64_t length, bool write)
     return true;
 }
 
-/* Calls @touch. Like the function of the host, returns false when the memory was unmapped. */
+/* Calls @touch unless the memory has vanished. Then returns false, like the host's function. */
 static bool try_to(void (*touch)(void *argument), void *argument, const uint8_t *at, size_t length)
 {
     (void)at;

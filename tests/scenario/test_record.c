@@ -13,7 +13,7 @@
 #include "stats/failure_text.h"
 #include "wire/icmp.h"
 
-static struct uro_failure last; /* newest failure */
+static struct uro_failure last; /* the failure that was read last */
 static char text[URO_FAILURE_TEXT_MAX];
 
 static struct uro_record *record_of(const struct scene *s)

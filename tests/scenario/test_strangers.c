@@ -27,7 +27,7 @@ struct guess {
     const char *counter;
 };
 
-/* Opens a queue pair with a receive posted, and a SEND and a READ in flight. */
+/* Opens a queue pair with a receive posted and, on RC, a SEND and a READ in flight. */
 static struct scene *busy(enum uroce_qp_type type)
 {
     struct scene *s = scene_rc(.type = type, .rq_psn = RQ_PSN, .sq_psn = SQ_PSN);
