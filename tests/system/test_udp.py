@@ -22,7 +22,7 @@ import pairs  # from tools/lib/common, which the module programs puts on the pat
 import patience
 from uroce_case import SUBNET, Case, Skip, equal, has, main, named_cases
 
-# A few programs of each kind. --all runs every row.
+# A few programs of each kind. --all runs every row that can run.
 CHOSEN = """rc_pingpong rc_pingpong_events rc_pingpong_large rc_pingpong_odd rc_pingpong_odp uc_pingpong
 ud_pingpong srq_pingpong xsrq_pingpong send_bw send_bw_events send_bw_srq send_lat_ud send_bw_xrc
 write_bw_all write_bw_many write_lat read_bw_all read_bw_many atomic_bw_add ucx_rc_tag_bw ucx_ud_tag_bw
