@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm.c - tests that devices are added and removed while the system's librdmacm is in
- * use. */
+/* test_rdma_cm.c - tests adding and removing devices while the system's librdmacm is in use. */
 #include "support/check.h"
 
 #include <arpa/inet.h>
