@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_qp_moments.c - tests that a queue pair fails or is destroyed while other work is pending. */
+/* test_qp_moments.c - tests queue pairs that fail or are destroyed while other work is pending. */
 #include <string.h>
 
 #include "scene.h"
