@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that a plug-in exports one symbol and needs no RDMA library and no shared library of DPDK: check_plugin.py PLUGIN SYMBOL."""
+"""Checks that a plug-in exports one symbol and needs no shared library of RDMA or DPDK: check_plugin.py PLUGIN SYMBOL."""
 import re
 import subprocess
 import sys

@@ -188,7 +188,7 @@ def fork__parent_changed_its_faults__child_has_the_configured_faults(case: Case)
     run = case.call("run", "-d", f"forked:udp,ip={net}.9;impair=only:requests,every:10;trace={case.scratch}/trace",
                     "-d", f"other:udp,ip={net}.10", "--", program, "fork")
     equal(run.returncode, 0, run.stdout + run.stderr)
-    traces = sorted(path.name for path in case.scratch.glob("trace*"))  # the parent's trace, and the child's, with a PID in its name
+    traces = sorted(path.name for path in case.scratch.glob("trace*"))  # the parent's; the child's, which has a PID in its name
     assert len(traces) == 2 and traces[0] == "trace" and re.fullmatch(r"trace\.\d+", traces[1]), traces
 
 
