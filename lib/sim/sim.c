@@ -17,7 +17,7 @@
 /* Longer than every delay, so that the last frames have arrived. */
 #define SETTLE      URO_MS(200)
 #define IDLE        URO_MS(100000) /* neighbours are resolved again every 30 s */
-#define IDLE_ROUNDS 64u            /* rounds of an idle host, for each neighbour */
+#define IDLE_ROUNDS 64u            /* maximum rounds of an idle host, for each neighbour */
 
 static const enum uro_counter never_when_clean[] = {
     URO_COUNT_DROP_SHORT,        URO_COUNT_DROP_ETHER_TYPE,
@@ -105,8 +105,8 @@ static void add_cables(struct sim_outage_link *outage, struct link *link)
         outage->cables[outage->cable_count++] = &link->cables[i];
 }
 
-/* Chooses the cables that go down together: all cables of a host, or both cables of one link. The
- * engines get no report about a single link. Clean links stay up. */
+/* Chooses the cables that go down together: all cables of a host, or both cables of one link. With
+ * more than two hosts, the engines get no report about a single link. Clean links stay up. */
 static void build_faults(struct sim *sim)
 {
     const struct sim_net_plan *net = &sim->net;

@@ -13,7 +13,7 @@ struct sim_options {
     uint64_t seed;
     uint32_t without;                /* set of parts to leave out, see sim_part() */
     uint32_t less;                   /* number of times to halve the work */
-    const char *pcap;                /* a capture of all frames sent; NULL: none */
+    const char *pcap;                /* path of a capture of all frames of the hosts; NULL: none */
     void (*trace)(const char *line); /* receives every line at once; NULL: none */
     /* Receives the last lines after a failure, oldest first; NULL: none. */
     void (*print)(const char *line);
@@ -26,7 +26,7 @@ struct sim_result {
     bool passed;
     char failure[SIM_TEXT_MAX];    /* first failure; "": none */
     char setting[SIM_SETTING_MAX]; /* the plan as text, for people */
-    uint64_t digest;               /* digest of every frame and completion, with their times */
+    uint64_t digest;               /* digest of every frame with its time, and every completion */
     uint32_t hosts;
     uint64_t frames;
     uint64_t operations;

@@ -241,7 +241,8 @@ static uint64_t qpn_of(const struct sim_attacker *attacker, const struct sim_att
     return 0;
 }
 
-/* Writes a forged request or a DREQ. The checks detect if a host accepts it. */
+/* Turns a REQ into a new request, and a REP or RTU into a DREQ. Leaves other messages as they are.
+ * The checks detect if a host accepts the message. */
 static void change_content(struct sim_attacker *attacker, const struct sim_attacker_mad *kept,
                            uint8_t *mad)
 {

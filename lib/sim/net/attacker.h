@@ -35,8 +35,7 @@ struct sim_attacker {
     struct uro_rng rng;
     struct sim_host *hosts[2]; /* attacked hosts; borrowed */
     uint64_t service;          /* first of three service IDs that the attacker requests */
-    /* Recent numbers that the attacker read from each host: QPNs, and both IDs of each
-     * connection. */
+    /* Recent numbers of each host that the attacker read: QPNs, and both IDs of each connection. */
     uint32_t qpns[2][SIM_ATTACKER_SEEN];
     struct sim_attacker_ids {
         uint32_t own;
@@ -57,7 +56,8 @@ void sim_attacker_init(struct sim_attacker *attacker, struct sim_world *world,
                        const struct sim_attacker_config *config, struct sim_host *a,
                        struct sim_host *b, uint64_t service);
 
-/* Reads a frame of a host, and stores its QPNs and connection IDs. @user is the attacker. */
+/* Reads a frame of a host. Stores its destination QPN, or its management datagram and connection
+ * IDs. @user is the attacker. */
 void sim_attacker_overhear(void *user, struct sim_host *host, const struct sim_world_frame *packet);
 
 /* Stops the attack. */
@@ -89,7 +89,7 @@ void sim_forger_raw(struct sim_host *to, const uint8_t *bytes, uint32_t length);
 /* Corrects the ICRC of a frame that was changed after its IP header. */
 void sim_forger_sum(uint8_t *bytes, uint32_t length);
 
-/* Writes the lengths and the ICRC. */
+/* Writes the IP, UDP and BTH headers, and the ICRC. */
 void sim_forger_seal(struct sim_forged *forged, uint16_t source_port);
 
 /* Seals the frame and delivers it to @to at once. */

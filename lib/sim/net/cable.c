@@ -39,7 +39,7 @@ static bool guarded(const struct sim_world_frame *frame, struct uro_frame *decod
            decoded->ether.type != URO_ETHERTYPE_ARP && decoded->ip.protocol == URO_IPPROTO_UDP;
 }
 
-/* Damages the frame. Returns the frame, or a shorter new frame in its place. */
+/* May truncate or corrupt the frame. Returns the frame, or a shorter new frame in its place. */
 static struct sim_world_frame *damage(struct sim_cable *cable, struct sim_world_frame *frame)
 {
     struct uro_frame decoded;
@@ -71,7 +71,7 @@ static uint64_t queued_bytes(const struct sim_cable *cable)
                : 0;
 }
 
-/* Marks the frame CE as a router does: changes the IPv4 checksum, not the ICRC. */
+/* May mark the frame CE as a router does: changes the IPv4 checksum, not the ICRC. */
 static void mark(struct sim_cable *cable, struct sim_world_frame *frame)
 {
     const struct sim_cable_config *config = &cable->config;

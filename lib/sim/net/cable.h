@@ -6,8 +6,8 @@
  * damaged on its own. Corruption and truncation do not affect ARP and ND, which rely on the
  * checksum of the link. RoCE must not rely on that checksum.
  *
- * A host with several cables has a switch. The switch sends a frame over the cable to its
- * destination. It sends a frame to a group or to an unknown address over all cables.
+ * Each host has a switch. The switch sends a frame over the cable to its destination. It sends a
+ * frame to a group or to an unknown address over all cables.
  */
 #pragma once
 
@@ -22,19 +22,19 @@ struct sim_cable_config {
     uint32_t loss_probability;
     uint32_t lose_run; /* largest number of frames lost in a row; 0 means 1 */
     uint32_t duplicate_probability;
-    /* Frames with 1..3 wrong bits: a CRC detects 3 wrong bits for certain, but not more. */
+    /* Frames with 1..3 wrong bits, which a CRC detects for certain. */
     uint32_t corrupt_probability;
     uint32_t truncate_probability;
     uint32_t ce_probability;
-    uint32_t late_probability; /* probability that later frames overtake a frame */
+    uint32_t late_probability; /* probability that later frames may overtake a frame */
     uro_time late_max;
     uro_time one_way_delay;
     uro_time jitter;      /* largest extra delay */
-    bool keep_order;      /* true: jitter does not reorder frames */
+    bool keep_order;      /* true: no delay reorders frames */
     uint32_t ps_per_byte; /* time of a byte in the bottleneck, ps; 0: infinitely fast */
     /* Size of the bottleneck's queue, which drops further frames; 0: no limit. */
     uint32_t queue_bytes;
-    /* Bytes in that queue beyond which every frame is marked CE; 0: no frame is marked. */
+    /* Bytes in that queue beyond which it marks every frame CE; 0: it marks no frame. */
     uint32_t mark_above;
     uro_time partition_from; /* start of the first partition, which lasts partition_for */
     uro_time partition_for;

@@ -56,7 +56,7 @@ static uro_time host_next(const struct sim_node *node)
     return uroce_engine_rung(host->engine) ? host->tx_free : next_due(host);
 }
 
-/* Counters of arrived datagrams. Each datagram increases exactly one of them. Later drops are
+/* Counters of arrived datagrams. Each datagram increases at least one of them. Later drops are
  * counted by further counters. */
 static const enum uro_counter names[] = {
     URO_COUNT_RX_ROCE,       URO_COUNT_DROP_ETHER_DEST, URO_COUNT_DROP_IP_DEST,
@@ -114,10 +114,10 @@ static uint32_t receive(struct sim_host *host)
     return count;
 }
 
-/* Returns whether a frame has a long run of equal bytes of memory that must never be sent:
- * SIM_MEMORY_UNZEROED is the initial memory of the engine, SIM_MEMORY_CANARY the memory around
- * registered ranges. The gaps inside a region are SIM_MEMORY_CANARY, too, so READ responses may
- * contain that byte. */
+/* Returns whether a frame has a long run of equal bytes of memory that must never be sent.
+ * SIM_MEMORY_UNZEROED is the initial memory of the engine, and the memory around registered ranges.
+ * SIM_MEMORY_CANARY is the memory around a message in its slot. A READ may read that memory, so
+ * READ responses may contain that byte. */
 static bool leaks(const struct sim_world_frame *frame, bool read_response)
 {
     const uint8_t *bytes = frame->bytes;

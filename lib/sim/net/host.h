@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.h - a simulated host: an engine with a driver that has a finite receive ring and a finite
- * transmit ring, and checks every frame that the engine sends. */
+/* host.h - a simulated host: an engine and its driver. The driver has a finite receive ring and a
+ * finite transmit ring, and checks every frame that the engine sends. */
 #pragma once
 
 #include <uroce/objects.h>
@@ -51,11 +51,11 @@ struct sim_host {
     struct uro_pcap_write *pcap; /* borrowed; may be NULL */
     void (*event)(void *user, const struct uroce_event *event);
     void (*after_round)(void *user, struct sim_host *host);
-    /* Called for each RoCE frame that is sent. */
+    /* Called for each RoCE frame that is sent, except multicast frames to the host itself. */
     void (*sent)(void *user, struct sim_host *host, const struct sim_world_frame *frame);
     void *user;
 
-    /* Called for each frame, for an attacker that reads all frames. NULL: no attacker. */
+    /* Called for each RoCE frame, for an attacker that reads all of them. NULL: no attacker. */
     void (*tap)(void *tapper, struct sim_host *host, const struct sim_world_frame *frame);
     void *tapper;
 
@@ -63,11 +63,11 @@ struct sim_host {
     struct sim_world_frame *waiting; /* the receive ring; `due` is the time of arrival */
     struct sim_world_frame *last;
     uint32_t waiting_count;
-    bool looped;      /* true: the engine has not processed all frames to itself */
+    bool looped;      /* true: the engine will process frames to itself in its next round */
     uro_time tx_free; /* time when the transmit ring has room again */
     uint64_t frames_sent;
     uint64_t roce_sent;
-    uint64_t wakeups; /* wake-ups of the engine, or of the service thread */
+    uint64_t wakeups; /* rounds of the engine; with config.threads: sleeps of the service thread */
 };
 
 /* Builds the engine and adds it to @world. */
@@ -86,8 +86,8 @@ static inline uint64_t sim_host_count(const struct sim_host *host, enum uro_coun
     return uroce_engine_counter_at(host->engine, counter);
 }
 
-/* Takes the events of the engine and calls the handlers. Called after every command and every
- * round. */
+/* Takes the events of the engine and calls the handlers. Called after every round, and after
+ * commands that can cause events. */
 void sim_host_events(struct sim_host *host);
 
 /* Returns whether frames were dropped because a next hop was not found. Only a sender that waits

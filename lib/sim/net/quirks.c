@@ -105,7 +105,7 @@ static int32_t behind(const struct sim_quirks_read *read, const struct uro_bth *
     return sim_psn_diff(bth->psn, read->first);
 }
 
-/* Returns whether the response belongs to a READ whose first responses were sent before. */
+/* Returns whether the response was sent before, and is not the first response of its READ. */
 static bool is_tail(const struct sim_quirks *seen, const struct uro_bth *bth)
 {
     bool found = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* quirks.h - rewrites frames to look like frames of other implementations: Linux rxe, and NICs.
  *
- * uroce itself sends no such frames. The standard allows most of these changes. The other changes
- * lose a response, which a network may do, too.
+ * uroce itself sends no such frames. The standard allows most of these changes. SIM_QUIRK_BARE_ACK
+ * loses a response, as a network may do, too.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #define SIM_QUIRK_FLUSH   (1u << 2) /* FLUSH with the ICRC that rxe computes */
 #define SIM_QUIRK_CREDITS (1u << 3) /* an ACK that grants a number of requests: NICs */
 #define SIM_QUIRK_MIGREQ  (1u << 4) /* MigReq is never set: rxe */
-#define SIM_QUIRK_TAIL    (1u << 5) /* a duplicate READ response continues with MIDDLE: rxe */
+#define SIM_QUIRK_TAIL    (1u << 5) /* a repeated READ response goes on with MIDDLE or LAST: rxe */
 #define SIM_QUIRK_OPERATIONAL                                                                      \
     (1u << 6) /* NAK 0x63 for an invalid request: rxe, if the request is too long */
 #define SIM_QUIRK_BARE_ACK (1u << 7) /* an occasional ACK without data for a READ */

@@ -14,8 +14,8 @@
     URO_US(5) /* time of a round without frames; long, so that a spinning thread runs few rounds */
 #define STEP           50u       /* time of a call without a round, ns */
 #define WAKE           URO_US(5) /* time until a woken thread runs */
-#define LOST_ONE_IN    256u      /* in one of so many wake-ups, no processor is free */
-#define LOST_MAX       URO_MS(1) /* time until the thread has a processor again */
+#define LOST_ONE_IN    256u      /* one wake-up in this many finds no free processor */
+#define LOST_MAX       URO_MS(1) /* longest time until it has a processor again */
 #define POLL_GAP_LOG   6u        /* the time between two calls of ibv_poll_cq is 300 ns << 0 .. 5 */
 #define POLL_MAX_US    200u      /* longest time for which the program polls */
 #define COMPUTE_MAX_US 40000u    /* longest time for which the program computes */
@@ -301,7 +301,7 @@ static bool has_role(struct sim_threads *threads)
     return false;
 }
 
-/* The service thread looks while the program has the role. */
+/* Lets the service thread check the role, which the program has. */
 static void look(struct sim_threads *threads)
 {
     const struct uro_sched_role role = { .waiter = true,

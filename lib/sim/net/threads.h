@@ -13,9 +13,9 @@
 #include "host/sched.h"
 #include "sim/net/world.h"
 
-/* The longest time until a thread runs the engine. It includes the longest time without a
- * call after which host/sched.h counts the program as silent, the interval of that check, and two
- * waits for a processor. */
+/* The longest time until a thread runs the engine. It includes two waits for a processor. It also
+ * includes the longest time without a call after which host/sched.h counts the program as silent,
+ * and the interval of that check. */
 #define SIM_THREADS_LATE URO_MS(5)
 /* The time until a thread runs the engine, unless a thread loses its processor more than once. */
 #define SIM_THREADS_USUAL URO_MS(4)
@@ -34,8 +34,8 @@ struct sim_threads_engine {
     /* Receives frames if @receives, sends frames and passes on events. Returns the number of
      * received frames; writes the number of received and sent frames to @moved. */
     uint32_t (*round)(struct sim_host *host, bool receives, uint32_t *moved);
-    /* Returns the time of the engine's next timer. Returns a past time if the next round has work
-     * that needs no frame and no doorbell. */
+    /* Returns the time of the engine's next work that needs no frame and no doorbell, but not
+     * before the transmit ring has room. */
     uro_time (*due)(const struct sim_host *host);
 };
 
@@ -56,15 +56,15 @@ struct sim_threads {
     bool caller_again;       /* a caller runs another round, for a doorbell during its round */
     bool armed;              /* a frame wakes the thread that has the service role */
     bool waiter;             /* the program waits and has the service role */
-    bool slept;              /* the service thread must look at the role before it runs */
+    bool slept;              /* the service thread must check the role before it runs */
     bool at_once;            /* the service thread was woken to run at once */
-    uro_time look_at;        /* with `waiter`: time when the service thread looks at the role */
+    uro_time look_at;        /* with `waiter`: time when the service thread checks the role */
     uro_time returned_at;    /* time when the program last returned the role; 0: never */
     uint32_t waits;          /* number of times that the program took the role */
     bool posted;             /* the simulator has processed the program's doorbell */
     uro_time due;            /* next timer of the engine */
     uro_time due_since;      /* time of the round or command that set this timer */
-    uint32_t vain;           /* polls in a row without work */
+    uint32_t vain;           /* polls since the last round that moved frames */
     uro_time frame_since;    /* time since which a frame waits; NEVER: no frame waits */
     uro_time doorbell_since; /* time since which a posted request waits; NEVER: no request waits */
     struct uro_sched_thread_round round;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* world.h - the nodes of a simulation, its only clock, and the journal of the last events.
  *
- * A node has three functions. Engines (net/host.h) and programs (work/endpoint.h) are nodes. A link
- * is a chain of nodes. Time jumps to the earliest `next` of a node. The same nodes with the same
- * seed have the same results, byte for byte.
+ * A node has up to three functions. Engines (net/host.h) and programs (work/endpoint.h) are nodes.
+ * A link is a chain of nodes. Time jumps to the earliest `next` of a node. The same nodes with the
+ * same seed have the same results, byte for byte.
  */
 #pragma once
 
@@ -25,8 +25,8 @@ void *sim_realloc(void *memory, size_t size);
 
 struct sim_world;
 
-/* A frame between two nodes. The node that holds the frame owns it and frees it with
- * sim_world_free_frame(). */
+/* A frame between two nodes. The node that holds the frame owns it, and passes it on or frees it
+ * with sim_world_free_frame(). */
 struct sim_world_frame {
     struct sim_world_frame *next;
     uro_time due; /* free for use by the owner */
@@ -87,7 +87,7 @@ void sim_world_let_jump(struct sim_world *world, uint64_t seed, uint32_t count, 
 void sim_world_calm(struct sim_world *world);
 
 /* Runs all work that is due up to and including @until, and sets the time to @until. Stops at a
- * failure. Returns false if no work was left before @until. */
+ * failure. Returns false if no node has work left. */
 bool sim_world_run(struct sim_world *world, uro_time until);
 
 /* Returns the time of the next event. */
@@ -104,7 +104,7 @@ bool sim_world_chance(struct uro_rng *rng, uint32_t probability);
 /* Returns a random number @low .. @high. */
 uint32_t sim_world_between(struct uro_rng *rng, uint32_t low, uint32_t high);
 
-/* Adds a line of an application or of the oracle to the journal. */
+/* Adds a line of text to the journal. */
 void sim_world_note(struct sim_world *world, const char *format, ...) URO_PRINTF(2);
 /* Adds a frame, which is described only when the line is reported. @where has the direction, such
  * as "A>". */

@@ -222,8 +222,8 @@ static uint32_t size_of(const struct sim_buffer *buffer)
     return buffer->memory->sizes[buffer->section].slot_size;
 }
 
-/* Returns the bytes of piece @index that are before byte @length of the message; @from is the first
- * byte of the piece. */
+/* Returns how many bytes of piece @index are before byte @length of the message. @from is the index
+ * of the piece's first byte in the message. */
 static uint32_t part_of(const struct sim_buffer *buffer, uint32_t index, uint32_t from,
                         uint32_t length)
 {

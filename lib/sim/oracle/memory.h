@@ -3,8 +3,8 @@
  * write is detected.
  *
  * The memory has sections, each a registered range of its own, with unregistered memory between
- * them. A section has slots. A slot holds one message, scattered over pieces. All bytes outside the
- * pieces have the canary value. The addresses in work requests come from the seed, not from the
+ * them. A section has slots. A slot holds one message, scattered over pieces. All other bytes of a
+ * slot have the canary value. The addresses in work requests come from the seed, not from the
  * addresses of the process. So a run can be repeated byte for byte.
  */
 #pragma once
@@ -61,8 +61,7 @@ struct sim_buffer {
     } pieces[UROCE_SGE_MAX];
 };
 
-/* Initialises the memory. All of it is canary, and nothing is registered. @base is a multiple of
- * 4096. */
+/* Allocates the memory. No section is registered yet. @base is a multiple of 4096. */
 void sim_memory_init(struct sim_memory *memory, const struct sim_memory_section_size *sizes,
                      uint64_t base, struct uro_rng *rng);
 void sim_memory_fini(struct sim_memory *memory);
@@ -96,7 +95,7 @@ static inline struct sim_buffer sim_buffer_at(struct sim_memory *memory,
     return (struct sim_buffer){ .memory = memory, .section = section, .slot = slot };
 }
 
-/* Divides @length bytes into 1 to @pieces_max pieces; 0 bytes have no piece. */
+/* Divides @length bytes into 1 to @pieces_max pieces; 0 bytes may have no piece. */
 void sim_buffer_scatter(struct sim_buffer *buffer, uint32_t length, uint32_t pieces_max,
                         struct uro_rng *rng);
 /* Writes the work request elements of the pieces. Returns the number of elements. */

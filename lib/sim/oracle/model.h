@@ -59,7 +59,7 @@ struct sim_codec {
     char problem[SIM_CODEC_TEXT_MAX]; /* first problem; "": none */
 };
 
-/* Decodes the frame, and checks its checksums. Computes the ICRC bit by bit, without code of
- * base/crc32. Encodes all headers again and compares every byte, so reserved bits must be zero.
- * Returns true when the frame has no problem. */
+/* Decodes the frame, and checks its checksums. Computes the ICRC with tables of its own, without
+ * code of base/crc32. Encodes all headers again and compares every byte, so reserved bits must be
+ * zero. Returns true when the frame has no problem. */
 bool sim_codec_check(const uint8_t *bytes, uint32_t length, struct sim_codec *result);

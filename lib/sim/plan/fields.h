@@ -25,10 +25,10 @@ void sim_fields_draw(enum sim_fields_kind kind, void *object, struct uro_rng *rn
                      uint32_t without);
 /* Switches the fields of these parts off. */
 void sim_fields_clear(enum sim_fields_kind kind, void *object, uint32_t without);
-/* Divides the number of objects by @count, and the work of each object by @work. The results are at
- * least 1. */
+/* Divides the number of objects by @count, and the work of each object by @work. Rounds up, so that
+ * only 0 becomes 0. */
 void sim_fields_divide(enum sim_fields_kind kind, void *object, uint32_t count, uint32_t work);
-/* Appends the names and values of the fields that are on. */
+/* Appends the names and values of the fields that belong to a part and are not off. */
 void sim_fields_text(enum sim_fields_kind kind, const void *object, char *text, size_t size);
 
 /* Returns a number @low .. @high. Small numbers are more likely than large ones. */

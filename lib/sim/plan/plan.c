@@ -13,7 +13,7 @@
 #include "sim/oracle/model.h"
 #include "sim/plan/fields.h"
 
-#define TWO_OF_TEN    6u /* of ten runs, this many have two hosts */
+#define TWO_OF_TEN    6u /* number of runs in ten that have two hosts */
 #define STARS_ONE_IN  3u /* one run in three links the first host to all others */
 #define EXTRA_MAX     2u /* links beyond those that connect all hosts */
 #define CLEAN_ONE_IN  8u /* one run in eight has only clean links */
@@ -135,7 +135,7 @@ static void draw_srqs(struct sim_plan *plan, unsigned side, struct uro_rng *rng)
         srq->capacity =
             plan->clean ? srq->capacity_max : sim_world_between(rng, 1, srq->capacity_max);
         srq->wild = srq->wild && !srq->xrc;
-        if (i == basic) /* XRC: not replaced, since the last life of a connection needs it */
+        if (i == basic) /* this XRC queue is not replaced, since the last life needs it */
             srq->replace_probability = 0;
     }
     for (uint32_t i = 0; i < plan->pair_count; i++)
@@ -526,8 +526,8 @@ static void draw_host(struct sim_net_plan *net, unsigned number, uint64_t seed)
         engine->connections = SIM_PLAN_CALM_CONNECTIONS;
 }
 
-/* Removes attackers and attacked queue pairs from hosts with a clean link. Leaves only one attacker
- * in the run. */
+/* Removes attackers and attacked queue pairs from hosts with a clean link. Leaves at most one
+ * attacker in the run. */
 static void join_attackers(struct sim_net_plan *net)
 {
     bool has_attacker = false;

@@ -6,7 +6,7 @@
  *   plan.c    draws a whole plan from the tables, and computes time limits for the run
  *
  * Many runs with few kinds of faults find more errors than runs with all kinds at once. So a first
- * random number decides whether a field is on, and a second chooses its value. Each field belongs
+ * random number decides whether a field is on, and a second chooses its value. A field may belong
  * to parts, such as "lose" or "cm", which can be left out. A clean link is a link without the parts
  * that are faults.
  */
@@ -18,7 +18,7 @@
 #include "sim/net/cable.h"
 #include "sim/net/host.h"
 
-/* Connections of a host with clean links: more than any run has. */
+/* Connections of a host with a clean link: more than any run has. */
 #define SIM_PLAN_CALM_CONNECTIONS 512u
 #define SIM_PLAN_PAIRS_MAX        8u
 #define SIM_PLAN_UCS_MAX          3u
@@ -83,13 +83,13 @@ struct sim_plan_end {
     uint32_t inline_probability; /* inline requests, of 65536 whose data fits inline */
     uint32_t fence_probability;
     uint32_t solicit_probability;
-    uint32_t weights[SIM_PLAN_KINDS]; /* not all zero */
+    uint32_t weights[SIM_PLAN_KINDS]; /* RC and XRC: not all zero */
     uint32_t batch_max;               /* maximum number of requests posted at once */
     uint32_t recv_batch_max;
     uint32_t post_wait_max; /* delay of a post, ns */
     uint32_t recv_wait_max;
     uint32_t first_psn;
-    uint32_t srq;   /* SRQ of the host for the receives; SIM_PLAN_NO_SRQ: none */
+    uint32_t srq;   /* index of the SRQ for the receives; SIM_PLAN_NO_SRQ: none */
     uint32_t sends; /* work requests of each life */
     uint8_t rd_atomic;
     uint8_t min_rnr_timer;
@@ -102,7 +102,7 @@ struct sim_plan_end {
 
 /* A connection, or a datagram queue pair. A datagram queue pair has the first end only. */
 struct sim_plan_pair {
-    uint64_t seed; /* UC and UD; 0 for RC and XRC */
+    uint64_t seed; /* UC, UD and attacked queue pairs; else 0 */
     uint32_t path_mtu;
     uint32_t message_max;
     uint32_t lives; /* number of lives; the last life must do all its work */
@@ -145,7 +145,7 @@ struct sim_plan_cm {
     uint32_t slow_probability;    /* patient attempts in 65536 that a server answers slowly */
     uint8_t retries;              /* retries of impatient attempts */
     uint8_t response_timeout;
-    uint8_t ack_timeout; /* ACK timeout; at least as long as that of every pair */
+    uint8_t ack_timeout; /* exponent of the ACK timeout */
 };
 
 /* Two endpoints under attack by an attacker that reads all frames. */
@@ -266,12 +266,12 @@ enum sim_plan_part {
 void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without, uint32_t less);
 /* Returns whether the host has a clean link. No fault may then delay the host. */
 bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host);
-/* Writes the plan as text with a line for each link. Writes at most @size bytes. */
+/* Writes the plan as text with a line for each host, link and cable. Writes at most @size bytes. */
 void sim_net_plan_text(const struct sim_net_plan *net, char *text, size_t size);
 
 /* ACK timeout in ns. */
 #define SIM_PLAN_ACK_TIMEOUT(exponent) (UINT64_C(4096) << (exponent))
-/* Returns the time of a timeout exponent, ns. */
+/* Returns the time of a CM timeout exponent, ns. */
 uro_time sim_plan_cm_time(uint32_t exponent);
 
 /* Settings of a patient attempt. It keeps retrying until all faults have ended. */

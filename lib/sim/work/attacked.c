@@ -18,13 +18,13 @@
 #define LAST_TIMEOUT 16u        /* ACK timeout, longer than any frame is in flight */
 #define OPENED       0x11u      /* first content of memory that a peer may read */
 #define OPCODES      32u        /* opcodes of a transport service */
-#define AHEAD        5u         /* PSNs that a forged PSN may be ahead of the expected PSN */
+#define AHEAD        5u         /* PSNs that most forged PSNs may be ahead of the last PSN */
 #define BEHIND       4u
 #define ASIDE        24u /* bytes outside a range */
-#define FORGED_LOW   0x30u
-#define FORGED_ALL   0x40u /* lowest value of forged bytes, which differ from the canary */
+#define FORGED_LOW   0x30u /* lowest value of forged bytes, which differ from the canary */
+#define FORGED_ALL   0x40u /* number of values of forged bytes */
 #define LENGTH_HUGE  0x80000000u
-#define DATAGRAM     1500u /* size of a datagram, bytes */
+#define DATAGRAM     1500u /* limit of the size of most datagrams, bytes */
 #define DATAGRAM_MAX 4200u /* more than any path takes */
 #define BTH_FLAGS    4u    /* bytes of the BTH before the destination QPN */
 #define BTH_REST     8u    /* bytes of the BTH after the destination QPN */
@@ -472,7 +472,7 @@ static uint32_t choose_byte(struct sim_attacked *attacked, uint32_t bth, uint32_
     return bth + BTH_REST + below(attacked, length - URO_ICRC_LEN - bth - BTH_REST);
 }
 
-/* Replays a frame that the attacker read, sometimes with a changed byte. */
+/* Replays a frame that the attacker read, sometimes with a changed byte or cut off. */
 static void repeat(struct sim_attacked *attacked, bool change, bool cut)
 {
     const struct sim_attacked_frame *kept = &attacked->frames[below(attacked, SIM_ATTACKED_FRAMES)];

@@ -54,7 +54,7 @@ void sim_cm_note(const struct sim_cm_user *user, const char *problem)
                    user->number, sim_cm_host(user)->config.name, attempt_number(user), problem);
 }
 
-/* Returns true if the run has no faults, or if they have ended. Users then remain connected until
+/* Returns true if the link has no faults, or if they have ended. Users then remain connected until
  * their work is done. */
 static bool without_faults(const struct sim_cm *cm)
 {
@@ -600,9 +600,9 @@ static bool expected(const struct sim_endpoint *end, const struct sim_request *r
     return status == UROCE_RETRY_EXC_ERR && end->life->may_time_out;
 }
 
-/* Draws the plan of all connections. There are few messages, of any kind, and no deliberate errors.
- * A receive for each message is posted at the beginning, because the RNR timer of a connection is
- * long. */
+/* Draws the plan of all connections. There are few messages, none about memory windows, and no
+ * deliberate errors. A receive for each message is posted at the beginning, because the RNR timer
+ * of a connection is long. */
 static void draw_pair(struct sim_cm *cm)
 {
     const struct sim_plan_cm *plan = cm->plan;

@@ -7,12 +7,13 @@
  *   cm_events.c  checks events and management datagrams against the requests and answers
  *
  * A user is a program with at most one connection: a caller sends requests, and a server answers
- * requests. While there are faults, users are impatient: they reject, disconnect early, or give up.
- * When faults have stopped, the remaining connections must end within a time limit. Then each
- * caller makes a last attempt. It must lead to a connection that transfers all data. Both sides
- * must get exactly one event of its end. The queue pairs are endpoints of rc.h, which move the data
- * and check it. Attempts and endpoints are stored until the end of the run. Messages of an attempt
- * may arrive late, and the checks of one side may need the other endpoint after it is destroyed.
+ * requests. While there are faults, users may be impatient: they reject, disconnect early, or give
+ * up. When faults have stopped, the remaining connections must end within a time limit. Then each
+ * caller makes a last attempt. It must lead to a connection that transfers all data, or to the
+ * answer of a datagram service. Both sides must get exactly one event at the end of a connection.
+ * The queue pairs are endpoints of rc.h, which move the data and check it. Attempts and endpoints
+ * are stored until the end of the run. Messages of an attempt may arrive late, and the checks of
+ * one side may need the other endpoint after it is destroyed.
  */
 #pragma once
 
@@ -37,7 +38,7 @@ struct sim_cm_user;
 struct sim_cm_message {
     struct uroce_conn_param param;
     uint32_t psn;             /* first PSN that the other side sends */
-    bool rejects;             /* an answer */
+    bool rejects;             /* the answer is a rejection */
     struct sim_endpoint *end; /* endpoint of a response; NULL: none */
 };
 
@@ -48,7 +49,7 @@ struct sim_cm_attempt {
     bool nobody;  /* asks for a service without a listener */
     bool absent;  /* asks at an address without a host */
     bool patient; /* neither side leaves or rejects */
-    bool calm;    /* patient, and faults have stopped */
+    bool calm;    /* patient, and there are no faults */
     bool slow;    /* the server takes its time to answer */
     bool stays;   /* connected for a long time */
     uint8_t retries;
@@ -59,7 +60,7 @@ struct sim_cm_attempt {
     bool late;
     uint32_t requests; /* request events so far; the request may arrive again */
     bool left;         /* a side disconnected, or left without a message */
-    uint32_t refusals; /* rejections sent by an engine, or by a server that closed its connection */
+    uint32_t refusals; /* REJs that were sent, except for timeouts */
     uint64_t tid;
     uint32_t extensions; /* MRAs that were sent */
     struct sim_cm_message request;
@@ -84,7 +85,7 @@ enum sim_cm_step {
 /* The endpoint of a user, connected to the endpoint of another user. */
 struct sim_cm_endpoint {
     struct sim_cm_endpoint *next; /* list of all endpoints of the run */
-    struct sim_life life;         /* life of the first endpoint only */
+    struct sim_life life;         /* has one endpoint: ends[0] */
     struct sim_cm_user *user;     /* NULL: the user released it */
 };
 
@@ -97,7 +98,7 @@ struct sim_cm_user {
     bool calls;
     enum sim_cm_step step;
     uro_time due;      /* time of the next step */
-    uro_time leave_at; /* leaves without a message */
+    uro_time leave_at; /* time at which it leaves, mostly without a message */
     uint32_t made;     /* attempts */
     uint32_t tries;    /* attempts that had to succeed */
     uint32_t lives;    /* endpoints so far */
@@ -107,7 +108,7 @@ struct sim_cm_user {
     struct uroce_conn *conn; /* owned */
     struct sim_cm_attempt *attempt;
     struct sim_cm_endpoint *own; /* NULL: no queue pair */
-    uint32_t answer;             /* server: its number */
+    uint32_t answer;             /* number of the answer that it sent or got */
     unsigned seen;               /* set of 1 << enum uroce_conn_event_kind */
     uro_time waiting_since;      /* start of the present wait */
 };

@@ -13,7 +13,7 @@
 #define SIDR_UNSUPPORTED 1
 #define SIDR_REJECTED    2u
 #define SIDR_NO_QP       3u
-#define MRA_TIME         URO_MS(65536) /* 4.096 us * 2^24, as in Linux */
+#define MRA_TIME         URO_MS(65536) /* 4.096 us * 2^24, rounded as in Linux */
 #define SLACK            URO_MS(2)     /* longest time for which a host cannot send */
 
 #define KIND(event) (1u << (event))
@@ -96,7 +96,7 @@ static void check_time(const struct sim_cm_user *user)
     uro_time most =
         (attempt->retries + UINT64_C(1)) * once + attempt->extensions * (MRA_TIME + flight + SLACK);
     most += sim_plan_faults_max(cm->workload->plan, attempt->retries + 4u);
-    /* On a clean link no frame is lost. So the answer arrives within a round trip after neighbour
+    /* Without faults no frame is lost. So the answer arrives within a round trip after neighbour
      * discovery on both sides. */
     if (attempt->calm && !attempt->slow && !sim_cm_crowded(cm, attempt))
         most = 6 * cm->workload->plan->flight_max + cm->plan->turn_wait_max;
@@ -351,8 +351,8 @@ static struct sim_cm_user *user_of(const struct sim_host_workload *on_host,
     return NULL;
 }
 
-/* Takes the request of an event. Without notices, and if the request is forged, it counts in the
- * backlog until it is answered. */
+/* Takes the request of an event. Without notices, or if the request is forged, the request counts
+ * in the backlog until it is answered. */
 static void take_request(const struct uroce_conn_event *event)
 {
     const struct sim_cm_listeners *listener = event->user;

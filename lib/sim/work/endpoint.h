@@ -46,11 +46,11 @@ enum sim_fault {
     SIM_FAULT_BEYOND,      /* the last byte is outside the range */
     SIM_FAULT_NO_RIGHT,    /* a key without remote rights */
     SIM_FAULT_MISALIGNED,  /* an atomic that is not aligned to 8 bytes */
-    SIM_FAULT_BAD_LKEY,    /* one element names no key */
+    SIM_FAULT_BAD_LKEY,    /* one element has an invalid key */
     SIM_FAULT_UNSUPPORTED, /* an operation that the queue pair does not offer */
-    SIM_FAULT_BAD_WINDOW,  /* the memory window does not allow it, or there is none */
+    SIM_FAULT_BAD_WINDOW,  /* a wrong key, or an access outside of the memory window */
     SIM_FAULT_BAD_QKEY,    /* a Q_Key with which the receiver drops the datagram */
-    SIM_FAULT_NO_HANDLE,   /* the address handle was destroyed */
+    SIM_FAULT_NO_HANDLE,   /* an address handle that was destroyed, or is of another PD */
     SIM_FAULT_TOO_LONG,
     SIM_FAULTS
 };
@@ -65,7 +65,7 @@ struct sim_request {
     uint32_t imm;
     uint64_t seed;    /* seed of the message, or of the data that a READ returns */
     uint32_t offset;  /* offset in the window that it reads or writes */
-    uint32_t window;  /* RC: slot in the peer's memory; SIM_NO_WINDOW: none */
+    uint32_t window;  /* RC, UC: slot in the peer's memory; SIM_NO_WINDOW: none */
     uint64_t message; /* RC: number among messages that the peer takes; UD: index of the datagram */
     uint64_t remote_address;
     uint32_t rkey;
@@ -130,9 +130,10 @@ struct sim_endpoint_ops {
     /* Called when all endpoints of the life are stopped. */
     void (*check_memory)(struct sim_endpoint *end);
     void (*bury)(struct sim_endpoint *end);    /* NULL: sim_endpoint_bury() */
-    void (*release)(struct sim_endpoint *end); /* after a failed run: destroys the objects that
-                                                  only this type has; NULL: none */
-    void (*revoke)(struct sim_life *life);     /* deregisters memory in use; NULL: never */
+    void (*release)(struct sim_endpoint *end); /* destroys the objects that only this type has, if
+                                                  any are left; NULL: none */
+    /* Deregisters memory in use, or changes its key; NULL: never. */
+    void (*revoke)(struct sim_life *life);
 
     /* Sends. */
     /* Returns whether the endpoint may send if its queue has a free slot; NULL: always. */
@@ -148,10 +149,11 @@ struct sim_endpoint_ops {
     /* Returns whether the request may fail with this status; NULL: life->may_fail. */
     bool (*expected)(const struct sim_endpoint *end, const struct sim_request *request,
                      uint32_t status);
-    /* Handles a completion in error. @request is NULL for a receive. */
+    /* Handles a completion in error, or an overflow of a CQ. @request is NULL unless a send
+     * failed. */
     void (*on_error)(struct sim_endpoint *end, const struct sim_request *request, uint32_t status);
 
-    /* Called after a completion; sim_life_on_progress(). */
+    /* Called after a completion; RC, XRC: only if it succeeded. */
     void (*on_progress)(struct sim_endpoint *end);
 
     /* Receives. */
@@ -173,7 +175,7 @@ struct sim_endpoint {
     const struct sim_plan_end *plan;
     enum uroce_qp_type type;
     bool alive;       /* the queue pair is connected */
-    bool blocked;     /* nothing can be posted until something completes */
+    bool blocked;     /* no send can be posted until a request completes */
     bool ended;       /* the program moved it to ERR, or it is not alive */
     bool stopped;     /* UC, UD: in SQE, since a send failed */
     bool send_failed; /* RC: a send completed in error */
@@ -189,7 +191,7 @@ struct sim_endpoint {
     uro_time post_at;    /* earliest time of the next send */
     uro_time receive_at; /* earliest time of the next receive */
     uro_time resume_at;
-    struct sim_srq *srq; /* basic SRQ; NULL: the queue pair has its own receive queue */
+    struct sim_srq *srq; /* basic SRQ; NULL: none */
     struct sim_host *host;
     struct sim_endpoint *next; /* next endpoint of the workload */
 
@@ -207,7 +209,7 @@ struct sim_endpoint {
     struct uroce_qp *qp;      /* owned; NULL: none */
     struct uroce_cq *send_cq; /* NULL: none */
     struct uroce_cq *recv_cq;
-    struct sim_cq cq; /* UC, UD: its CQ, unless it uses the tight CQ */
+    struct sim_cq cq; /* with ops->own_cq: its CQ, unless it uses the tight CQ */
     struct sim_memory memory;
     bool last_wqe;
     uro_time last_wqe_at;
@@ -229,13 +231,13 @@ struct sim_endpoint {
     uint64_t messages_taken;      /* messages received from the peer */
     uint64_t taken_last;          /* UC: number of the newest received message */
 
-    struct sim_rc_state *rc; /* owned; NULL: not RC, nor XRC */
+    struct sim_rc_state *rc; /* owned; NULL: UC, UD or attacked */
     struct sim_ud_state *ud; /* owned; NULL: not UD */
 };
 
 enum sim_life_state {
     SIM_LIFE_RUNNING,
-    SIM_LIFE_ENDING,  /* a request failed, or the time of the life is over */
+    SIM_LIFE_ENDING,  /* its work is done, a request failed, or its time is over */
     SIM_LIFE_WAITING, /* waits until the next life */
     SIM_LIFE_IDLE,    /* the last life did all its work */
     SIM_LIFE_OVER,
@@ -257,7 +259,7 @@ struct sim_life {
     bool last_life;
     bool may_fail; /* completions of this life may fail */
     bool may_time_out;
-    bool peace;          /* the last life has been IDLE */
+    bool peace;          /* the last life did all its work; after its end it is OVER */
     uro_time arrived_by; /* time at which all frames to reused queue pairs have reached the host */
     bool abrupt;         /* ENDING without waiting for flushed work */
     bool revoked;        /* memory was deregistered while in use in this life */
@@ -265,10 +267,11 @@ struct sim_life {
     uint32_t first;      /* end that is ended first */
 };
 
-/* endpoint.c */
 extern const struct sim_endpoint_ops sim_rc_ops, sim_uc_ops, sim_ud_ops;
 
-/* Lists the endpoint in its workload. Its ops, load, host, type, side and number are set. */
+/* endpoint.c */
+/* Lists the endpoint in its workload. The caller has set its ops, workload, host, type, side and
+ * number. */
 void sim_endpoint_init(struct sim_endpoint *end);
 /* Removes an endpoint without a queue pair from the list. */
 void sim_endpoint_unlist(struct sim_endpoint *end);
@@ -351,7 +354,7 @@ static inline struct sim_request *sim_request_of(const struct sim_endpoint *end,
     return &end->requests[number % SIM_REQUESTS_MAX];
 }
 
-/* Returns the bytes of the endpoint's windows that a request of the peer writes or reads. */
+/* Returns the bytes of SIM_MEMORY_WINDOWS that a request of the peer writes or reads. */
 static inline struct sim_buffer sim_endpoint_window(struct sim_endpoint *end,
                                                     const struct sim_request *request)
 {
@@ -363,7 +366,7 @@ static inline struct sim_buffer sim_endpoint_window(struct sim_endpoint *end,
     return buffer;
 }
 
-/* Returns whether these windows have the bytes of the request, and no other change. */
+/* Returns whether the request's slot has the bytes of the request, and no other change. */
 static inline bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *request)
 {
     const struct sim_buffer window = sim_endpoint_window(end, request);

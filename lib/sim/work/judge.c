@@ -116,7 +116,7 @@ static void judge_failed(struct sim_endpoint *end, const struct sim_request *req
 }
 
 /* Counts the requests before @number as successful: they were not signalled, and a later request
- * succeeded. */
+ * completed. */
 static bool confirm_before(struct sim_endpoint *end, uint64_t number, const char *problem)
 {
     for (; end->confirmed < number; end->confirmed++) {

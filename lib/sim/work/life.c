@@ -72,7 +72,7 @@ static void choose_srq(struct sim_endpoint *end)
         end->srq = srq;
 }
 
-/* Returns whether other queue pairs may take all receives that the life needs. */
+/* Returns whether an end of the life uses a wild queue, so that its receives may fail. */
 static bool uses_wild(const struct sim_life *life)
 {
     for (uint32_t i = 0; i < life->count; i++)
@@ -135,8 +135,8 @@ static bool drained(struct sim_endpoint *end)
     return true;
 }
 
-/* Returns whether the next life may reuse the queue pairs. Two ends that share receives with other
- * types are not reused. */
+/* Draws whether the next life reuses the queue pairs. They are not reused with a tight CQ, UC with
+ * a shared receive queue, or RC with a wild queue. */
 static bool choose_reuse(const struct sim_life *life)
 {
     if (uro_rng_below(life->rng, 3) != 0)
@@ -229,9 +229,9 @@ static void end_on(struct sim_life *life)
 
 /* ---- control ---- */
 
-/* Returns the earliest time at which no frame to the queue pairs of the previous life is left. The
- * program of a host may run the engine so rarely that the receive ring fills. A frame then waits in
- * the ring longer than flight_max. */
+/* Returns 0 if no frame to the queue pairs of the previous life is left, else the time of the next
+ * check. The program of a host may run the engine so rarely that the receive ring fills. A frame
+ * then waits in the ring longer than flight_max. */
 static uro_time reusable_at(const struct sim_life *life)
 {
     uro_time now = life->world->now;
@@ -315,7 +315,7 @@ void sim_life_on_progress(struct sim_endpoint *end)
 
 void sim_life_calm(struct sim_life *life)
 {
-    /* Without faults this life would never end. */
+    /* Ends this life, so that the last life can begin. */
     if (!is_reliable(life) && life->state == SIM_LIFE_RUNNING && !life->last_life)
         life->control.due = life->world->now;
 }

@@ -77,8 +77,8 @@ static uro_time poller_next(const struct sim_node *node)
     return due ? cq->poll_at : URO_TIME_NEVER;
 }
 
-/* Polls like a program that waits for events: polls all completions, arms the CQ, and polls again
- * for completions that came in between. */
+/* Polls all completions. A program that waits for events then arms the CQ, and polls again for
+ * completions that came in between. */
 static void poller_run(struct sim_node *node)
 {
     struct sim_cq *cq = URO_CONTAINER_OF(node, struct sim_cq, poller);
@@ -153,7 +153,7 @@ static bool tight_in_use(const struct sim_workload *workload, unsigned side)
     return false;
 }
 
-/* Returns whether endpoints can use the tight queue now. */
+/* Draws whether the tight queue is used now. Replaces it if it has overflowed and is unused. */
 static bool can_use(struct sim_workload *workload, unsigned side, struct uro_rng *rng)
 {
     struct sim_cq *tight = &workload->tight[side];
@@ -399,7 +399,8 @@ void sim_srq_after_round(struct sim_srq *srq)
     srq->seen = oldest;
 }
 
-/* Polls the CQ of the receives, and then chooses another CQ for them. */
+/* Chooses the CQ of the receives of an XRC queue that can be replaced. Polls the old CQ before a
+ * change from or to the tight CQ. */
 static void choose_cq(struct sim_srq *srq)
 {
     struct sim_workload *workload = srq->workload;

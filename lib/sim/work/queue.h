@@ -42,13 +42,14 @@ void sim_cq_poll(struct sim_cq *cq);
 
 /* Tight completion queues are too small for their users, one at each host.
  *
- * Such a queue overflows, and reports one event. A queue pair whose completion does not fit ends
- * with QP_FATAL. Only completions of this queue may be missing. Completions before the overflow are
- * correct, and none follows it. Queue pairs of other completion queues are not affected. When no
- * queue pair uses the full queue any more, a new queue replaces it.
+ * Such a queue may overflow, and then reports one event. A queue pair whose completion does not fit
+ * ends with QP_FATAL. Only completions of this queue may be missing. Completions before the
+ * overflow are correct, and none follows it. Queue pairs of other completion queues are not
+ * affected. When no queue pair uses the full queue any more, a new queue replaces it.
  */
 /* Draws which CQs of the endpoint are the tight CQ. Call it before the queue pair is created. The
- * last life never uses the tight CQ. @shared: the endpoint uses a shared receive queue. */
+ * last life never uses the tight CQ. @shared: only with plan->cq_tight_all may the tight CQ be the
+ * CQ of the receives. */
 void sim_tight_choose(struct sim_endpoint *end, bool shared);
 /* Returns whether the queue pair uses a tight CQ. */
 bool sim_tight_uses(const struct sim_endpoint *end);

@@ -18,7 +18,8 @@
 /* Factor of the probability that a request about a memory window is wrong. */
 #define MW_FACTOR   4u
 #define LOW_BYTE    0xffu
-#define RUDE_FACTOR 8u /* factor of the probability, since there are few occasions */
+/* Factor of the probability that a window in use is invalidated, since there are few occasions. */
+#define RUDE_FACTOR 8u
 
 /* ---- memory windows ----------------------------------------------------------------------------
  *
@@ -192,7 +193,7 @@ static uint32_t stale_key(const struct sim_endpoint *owner)
     return uroce_mw_key(owner->rc->mws[0].mw) ^ SIM_BAD_KEY;
 }
 
-/* Makes the request access one byte beyond the window, or use an old key. */
+/* Makes the request use a wrong key, or access one byte beyond the window. */
 static bool spoil_window(struct sim_endpoint *end, struct sim_request *request)
 {
     const struct sim_rc_mw *mw = request->mw;
@@ -424,8 +425,7 @@ static uint32_t other_pd_key(const struct sim_endpoint *end)
     return found;
 }
 
-/* Adds an error that is possible for this kind of request. Leaves the request unchanged if none is
- * possible. */
+/* Draws an error, and adds it to the request if this kind of request can have it. */
 static void spoil(struct sim_endpoint *end, struct sim_request *request)
 {
     const struct sim_memory *memory = &end->peer->memory;

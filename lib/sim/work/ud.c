@@ -55,7 +55,7 @@ static struct sim_endpoint *member(const struct sim_endpoint *end, uint32_t numb
     return &end->workload->parties[number].ends[0];
 }
 
-/* The workload's group. */
+/* Returns the workload's group. */
 static struct uro_gid group_of(const struct sim_workload *workload, bool v6)
 {
     uint8_t number = (uint8_t)workload->number;
@@ -159,7 +159,7 @@ static void make(struct sim_endpoint *end)
     };
 
     sim_endpoint_make_memory(end, 3, sizes);
-    /* Datagrams to the old QPN may still arrive, but would take receives that the last life
+    /* Datagrams to the old QPN may still arrive, and would take receives that the last life
      * needs. */
     if (end->qp != NULL && end->life->last_life)
         sim_endpoint_destroy(end);

@@ -330,8 +330,8 @@ static bool is_of(struct sim_workload *workload, struct sim_host *host,
     return sim_attacked_wire(workload->attacked, host, frame);
 }
 
-/* Returns whether the frame is between hosts of the workload. QPNs are unique only within a host.
- */
+/* Returns whether a frame to @dest goes to a host of the workload. QPNs are unique only within a
+ * host. */
 static bool concerns(const struct sim_workload *workload, const struct uro_gid *dest)
 {
     for (unsigned side = 0; side < 2; side++) {

@@ -32,7 +32,7 @@ struct sim_life;
 struct sim_shared_word {
     uint64_t *word; /* owned */
     uint64_t start;
-    uint64_t uncertain; /* adds whose execution is unknown */
+    uint64_t uncertain; /* sum of the adds whose execution is unknown */
     uint32_t count;
     uint32_t capacity;
     struct sim_shared_add {
@@ -86,7 +86,7 @@ struct sim_workload {
     struct sim_attacked *attacked; /* owned; NULL: none */
     struct sim_endpoint *endpoints;
     struct sim_buried *buried;
-    uint32_t drain_count; /* number of drains so far */
+    uint32_t drain_count; /* number of endpoints so far that may drain their send queue */
     bool calm;
     uro_time calm_since;
     uint64_t ops_done;
@@ -106,7 +106,7 @@ bool sim_workload_idle(const struct sim_workload *workload);
 /* Ends idle queue pairs. Requests that are still posted must be flushed. */
 void sim_workload_end_all(struct sim_workload *workload);
 bool sim_workload_over(const struct sim_workload *workload);
-/* Checks at the end: shared words, memory of ended lives. */
+/* Checks at the end: shared words, shared receive queues, memory of ended lives. */
 void sim_workload_check(struct sim_workload *workload);
 /* Writes the unfinished work, for the failure message. */
 void sim_workload_explain(const struct sim_workload *workload, char *text, size_t size);
