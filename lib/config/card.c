@@ -371,7 +371,7 @@ static int on_key(void *user, const char *section, const char *name, const char 
     const char *words[URO_CARD_NUMBERS + OTHERS];
     const int key = find_key(name);
 
-    (void)section; /* check_line() refuses sections */
+    (void)section; /* a card has no sections */
     for (size_t i = 0; i < URO_ARRAY_LEN(words); i++)
         words[i] = i < URO_CARD_NUMBERS ? numbers[i].key : others[i - URO_CARD_NUMBERS];
     if (key < 0) {

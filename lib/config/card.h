@@ -102,7 +102,7 @@ enum uro_card_long_mr {
 };
 
 struct uro_card {
-    char name[URO_CARD_TEXT_MAX];  /* value of like=, or the end of the file's name; "": no card */
+    char name[URO_CARD_TEXT_MAX];  /* built-in name, or name of the file; "": no card */
     char title[URO_CARD_TEXT_MAX]; /* name of the card; "": unknown */
     char fw_ver[URO_CARD_TEXT_MAX];
     char hca_type[URO_CARD_TEXT_MAX];
@@ -123,11 +123,11 @@ struct uro_card_text {
 extern const struct uro_card_text uro_card_texts[];
 extern const unsigned uro_card_text_count;
 
-/* Returns the built-in card of this name, or of this other name of it, or NULL. */
+/* Returns the built-in card with this name or alternative name, or NULL. */
 const struct uro_card_text *uro_card_text_find(const char *name);
 
 /* Reads the value of like=: a built-in name, @FILE, or a path with a slash. Returns NULL, or the
- * message in @error. */
+ * error message, for which @error has room. */
 const char *uro_card_read(struct uro_card *card, const char *value,
                           char error[static URO_CARD_ERROR_MAX]);
 

@@ -311,7 +311,7 @@ static void finish_entry(struct uro_entry *entry)
     uro_entry_finish(entry);
     if (entry->config.problem[0] != '\0')
         return;
-    uro_defaults_fill(entry); /* finds an interface or an address missing */
+    uro_defaults_fill(entry); /* may find that an interface or an address is missing */
     entry->config.problem_may_end = entry->config.problem[0] != '\0';
 }
 

@@ -19,7 +19,8 @@
 #include "config/entry_keys.h"
 
 /* A wrong entry stays in the list, with its reason in config.problem. An error of the whole source
- * (unreadable file, too many devices) is an additional entry, which is named after the source. */
+ * is an additional entry, which is named after the source, or "too many" if it has too many
+ * devices. */
 struct uro_config {
     struct uro_entry entries[URO_CONFIG_DEVICES_MAX + 1]; /* the last is only for "too many" */
     uint32_t count;

@@ -288,8 +288,7 @@ static void add_auto(struct uro_entry *entry)
         add_unrouted(entry);
 }
 
-/* Adds the addresses of the link's interface. If it has only a link-local address, adds that
- * address. */
+/* Adds the addresses of the link's interface, but link-local addresses only if it has no others. */
 static void add_interface(struct uro_entry *entry, const char *interface)
 {
     struct uro_netdev_list list;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* defaults.h - fills in addresses, MAC and MTU that the configuration of a device leaves out. They
- * come from the interface or the kernel, or else from the name of the device.
+ * come from the interface, the kernel or the driver. A MAC address can be derived from the name.
  *
  * A link with iface=IF shares the interface with the kernel. It gets the interface's MAC address
  * and MTU and, without ip=, its addresses. Other links get a locally administered MAC, derived from
  * name, link and addresses. It is the same in each run, and differs at the two ends of a memif.
  *
- * A link over UDP gets the addresses of ip= (in the entry or among the link options) and of iface=.
- * An ip= that is a net stands for the machine's address in that net. Without addresses, or with
- * ip=auto, the device gets the source addresses of the kernel's default routes. Without a default
- * route, it gets the only global address of the machine. Without a global address, it gets a
- * loopback address, and config.loopback is set. All destinations are in one subnet, because the
- * kernel does the routing. GID 0 is a copy of GID 1, so that programs can use either.
+ * A link over UDP gets the addresses of ip= (in the entry or among the link options), or else of
+ * iface=. An ip= that is a net stands for the machine's address in that net. Without ip= and
+ * iface=, or with only ip=auto, the device gets the source addresses of the kernel's default
+ * routes. Without a default route, it gets the only global address of the machine. Without a global
+ * address, it gets a loopback address, and config.loopback is set. All destinations are in one
+ * subnet, because the kernel does the routing. GID 0 is a copy of GID 1, so that programs can use
+ * either.
  */
 #pragma once
 

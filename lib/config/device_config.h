@@ -48,17 +48,17 @@ struct uro_device_config {
     char name[32];
     char link[256];                                /* "net_memif0,role=server,socket=/run/a.sock" */
     const struct uro_port_driver *driver;          /* driver of the link; NULL: the link is wrong */
-    struct uro_gid gids[URO_ENGINE_ADDRESSES_MAX]; /* 0: link-local, then ip= in order */
+    struct uro_gid gids[URO_ENGINE_ADDRESSES_MAX]; /* 0: link-local, or a copy of 1; then ip= */
     uint8_t prefix[URO_ENGINE_ADDRESSES_MAX];
     uint32_t gid_count;
     uint32_t
         ip_nets;   /* bit i: gids[i] is a net such as 10.44.0.0/24; UDP replaces it by an address */
-    bool ip_auto;  /* ip=auto was given: the kernel's default source addresses are used */
-    bool loopback; /* ip=auto found only a loopback address */
+    bool ip_auto;  /* ip=auto was given */
+    bool loopback; /* the machine has only loopback addresses, and ip= names none */
     bool left_out; /* the interface or the machine has more addresses than uroce uses */
     struct uro_gid gateway4, gateway6;
     struct uro_mac mac; /* always set: configured, the interface's, or derived */
-    uint64_t guid;  /* derived from mac; has other middle bytes if an earlier device has the GUID */
+    uint64_t guid;  /* from mac and card; other middle bytes if an earlier device has the GUID */
     uint32_t mtu;   /* largest IP packet, bytes */
     uint32_t speed; /* speed of the port from rate=, Mb/s; 0: speed of the interface */
     uint32_t vlan;  /* 802.1Q tag of every frame; 0: none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* entry_keys.c - parses the values of keys; entry_keys.h has the grammar. There is one table of
  * keys, and a function for each kind of value. */
-#define _GNU_SOURCE /* secure_getenv, sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "config/entry_keys.h"
 
 #include <ctype.h>

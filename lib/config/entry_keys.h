@@ -57,8 +57,8 @@ void uro_entry_begin_process(struct uro_entry *entry);
 /* Reads one key. @where is the source of this key, for the message. */
 void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, const char *value);
 
-/* Checks the values that depend on other keys. MAC, MTU and the link-local GID may still be
- * missing: see defaults.h. */
+/* Checks the values that depend on other keys. Addresses, MAC and MTU may still be missing: see
+ * defaults.h. */
 void uro_entry_finish(struct uro_entry *entry);
 
 /* Stores "WHERE (NAME): ..." as the problem of the entry unless the entry has a problem already. */

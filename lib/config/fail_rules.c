@@ -26,7 +26,7 @@ static const struct event {
     const char *name;
     enum uro_inject_event event;
     enum object object;
-    const char *needs; /* verbs that can raise it */
+    const char *needs; /* verbs that can raise the event */
 } events[] = {
     { "IBV_EVENT_CQ_ERR", URO_INJECT_EVENT_CQ_ERR, OBJECT_CQ,
       "a verb with a CQ: ibv_poll_cq, ibv_start_poll, ibv_req_notify_cq or ibv_resize_cq" },
@@ -42,8 +42,8 @@ const char *uro_inject_name(enum uro_inject_call call)
 
 /* ---- parsing ---------------------------------------------------------------------- */
 
-/* Copies the text up to one of the characters @ends, or up to its end. Returns a pointer to the
- * first character that was not copied. */
+/* Copies the text up to one of the characters @ends, or up to its end. Returns a pointer to that
+ * character or end. Cuts off a word that is too long. */
 static const char *take_word(const char *text, const char *ends, char word[static WORD_MAX])
 {
     const size_t length = strcspn(text, ends);
@@ -143,7 +143,7 @@ static const char *read_what(struct uro_inject_rule *rule, const char *what,
     return error;
 }
 
-/* Reads one rule. Returns NULL, or the error message in @error. */
+/* Reads one rule. Returns NULL, or the error message, for which @error has room. */
 static const char *read_rule(struct uro_inject_rule *rule, const char **text,
                              char error[static URO_INJECT_ERROR_MAX])
 {

@@ -79,7 +79,7 @@ struct uro_inject_plan {
     struct uro_inject_rule rules[URO_INJECT_RULES_MAX];
 };
 
-/* Parses the value of fail=. Returns NULL, or the error message in @error. */
+/* Parses the value of fail=. Returns NULL, or the error message, for which @error has room. */
 const char *uro_inject_parse(struct uro_inject_plan *plan, const char *value,
                              char error[static URO_INJECT_ERROR_MAX]);
 

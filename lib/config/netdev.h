@@ -65,7 +65,7 @@ uint32_t uro_netdev_index(const struct uro_device_config *config, uint32_t index
 
 /* Returns whether the kernel's interface of a device that is not started is up: over UDP the
  * interface of any of its addresses, otherwise the interface that the link needs. Returns true for
- * a link without an interface. */
+ * a link that needs no interface. */
 bool uro_netdev_is_up(const struct uro_device_config *config);
 
 /* Returns the speed of the port in Mb/s. The result is one of the speeds in stats/link_rate.h: the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin.c - finds and loads the plug-ins in UROCE_LIB_DIR, in the directory of this library, or in
- * the build tree.
+/* plugin.c - finds and loads the plug-ins in UROCE_LIB_DIR, in the installation of this library or
+ * program, or in the build tree.
  *
  * A plug-in describes its drivers (struct uro_port_plugin). This file contains no names of drivers
  * or options.
@@ -241,8 +241,8 @@ static const void *try_chosen(const char *chosen, const char *name, const char *
     return NULL;
 }
 
-/* Returns the path from the directory of this library, whose file has the name @name, to the
- * installed plug-ins. */
+/* Returns the path from the directory of this library or program, whose file has the name @name, to
+ * the installed plug-ins. */
 static const char *below_own(const char *name)
 {
     if (strncmp(name, "libibverbs.so", strlen("libibverbs.so")) == 0)
@@ -251,7 +251,7 @@ static const char *below_own(const char *name)
                                                                     : URO_LIBRARY_DIR_FROM_BIN;
 }
 
-/* Loads a plug-in from the directory of this library, as in an installation, or from its folder in
+/* Loads a plug-in from the installation of this library or program, or from the plug-in's folder in
  * the build tree. */
 static const void *try_own(const char *folder, const char *name, const char *symbol,
                            char error[static URO_PORT_ERROR_MAX])

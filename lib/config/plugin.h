@@ -17,7 +17,8 @@ struct uro_device_config;
 URO_NODISCARD int uro_plugin_add(const struct uro_port_driver *driver);
 
 /* Returns the driver of @link, or NULL with a sentence in @error. Looks for plug-ins in
- * UROCE_LIB_DIR, in the directory of this library, and in the build tree. Thread: any. */
+ * UROCE_LIB_DIR, in the installation of this library or program, and in the build tree. Thread:
+ * any. */
 const struct uro_port_driver *uro_plugin_find(const char *link,
                                               char error[static URO_PORT_ERROR_MAX]);
 
