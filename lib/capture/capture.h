@@ -3,7 +3,8 @@
  *
  * A flow is all packets from one address to one queue pair. The two flows of a connection are
  * paired when the capture shows that they belong together: by the messages of the connection
- * manager, or because the responses of one have the PSNs of requests of the other.
+ * manager, because the responses of one have the PSNs of requests of the other, or because their
+ * addresses have no other unpaired flows.
  */
 #pragma once
 
@@ -91,12 +92,12 @@ struct uro_capture_flow {
     enum uro_capture_pairing pairing;
     uint32_t pmtu; /* bytes of most FIRST and MIDDLE packets; 0: none seen */
 
-    /* From the connection manager; URO_CAPTURE_NONE when the capture has no REQ and REP, or several
-     * for the queue pair. */
+    /* From the connection manager; URO_CAPTURE_NONE when the capture has no REQ and REP for the
+     * queue pair. start_psn and read_depth are also NONE when it has several. */
     uint32_t start_psn;   /* first PSN of the requests in this flow */
     uint32_t read_depth;  /* maximum number of READs and atomics outstanding in this flow */
     uint32_t cm_pmtu;     /* bytes */
-    uint32_t connections; /* number of REPs that name the queue pair */
+    uint32_t connections; /* number of connections with REQ and REP */
     uint32_t cm_packet;   /* position of the first REP; valid if `connections` is not 0 */
 };
 
@@ -146,7 +147,8 @@ typedef void uro_capture_each(void *context, const struct uro_pcap_read_frame *f
                               const struct uro_capture_packet *packet);
 
 /* Reads @path ("-": standard input) and pairs its flows. @each may be NULL. Returns NULL with a
- * sentence in @error when the file is not a capture or is too large, or when out of memory. */
+ * sentence in @error when the file cannot be read, is not a capture or is too large, or when out of
+ * memory. */
 struct uro_capture *uro_capture_load(const char *path, uro_capture_each *each, void *context,
                                      char error[static URO_PCAP_ERROR_MAX]);
 

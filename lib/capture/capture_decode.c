@@ -153,7 +153,7 @@ static uint32_t reserved_flaws(const struct uro_frame *frame)
     return flaws;
 }
 
-/* Returns the flaws of a packet whose ICRC is correct, or cannot be checked. */
+/* Returns the flaws of a packet whose ICRC was accepted, or cannot be checked. */
 static uint32_t small_flaws(const struct uro_frame *frame, bool cut)
 {
     uint32_t flaws = reserved_flaws(frame);

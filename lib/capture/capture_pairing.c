@@ -285,7 +285,7 @@ static uint32_t best_of(const struct pairing *pairing, uint32_t flow)
     return equal ? URO_CAPTURE_NONE : best;
 }
 
-/* Joins flows that are the best candidates of each other, as long as there are any. */
+/* Joins flows that are the best candidates of each other, in at most ROUNDS rounds. */
 static void join_by_votes(struct pairing *pairing)
 {
     struct uro_capture *capture = pairing->capture;

@@ -45,7 +45,7 @@ struct uro_judge_flow {
     uint32_t msn_wrong_bound;
 };
 
-/* State of one CNP sender: a leaky bucket. */
+/* State of the CNPs of one flow: a leaky bucket. */
 struct uro_judge_cnp {
     uint64_t time;
     uint64_t level; /* level in ns */

@@ -26,7 +26,7 @@ struct uro_track_request {
     uint32_t flow;
     uint32_t generation; /* connections of the flow before this one */
     uint32_t psn;
-    uint32_t span;  /* PSNs: of a READ one for each response; 0: unknown */
+    uint32_t span;  /* PSNs; a READ has one for each response; 0: unknown */
     uint32_t first; /* positions of the first and the last transmission */
     uint32_t last;
     uint32_t times;     /* transmissions */
@@ -74,7 +74,7 @@ struct uro_track_flow {
     uint32_t acked_psn; /* newest PSN acknowledged */
     uint32_t acked_packet; /* position of the response that acknowledged it */
     uint32_t in_step;      /* new requests that came when all earlier requests were acknowledged */
-    uint64_t rtt_max;      /* ns between a request and its response */
+    uint64_t rtt_max;      /* longest time from a request to its response, ns */
     uint32_t open_first;   /* READs and atomics without response: a list of requests */
     uint32_t open_last;
     uint32_t open_count;
@@ -91,7 +91,7 @@ struct uro_track {
     uint16_t *marks;   /* of each packet: set of URO_TRACK_* */
     uint32_t *related; /* of each packet: the request before a duplicate, or the request that a
                             response answers; NONE: unknown */
-    bool doubled;      /* the capture has many packets twice */
+    bool doubled;      /* the capture has nearly every packet twice */
     bool incomplete;   /* a packet was acknowledged that the capture does not have */
     /* a READ or atomic was acknowledged whose response the capture does not have */
     bool unanswered;
@@ -115,8 +115,9 @@ struct uro_track_event {
 struct uro_track *uro_track_open(const struct uro_capture *capture);
 
 /* Follows the packet at @position. Call it with each position once, in ascending order. Writes the
- * effect of the packet to @event. Returns 1 if @event is valid; 0 for a packet that belongs to no
- * connection whose two flows are known, or is a copy; -ENOMEM. */
+ * effect of the packet to @event. Returns 1 if @event is valid, or -ENOMEM. Returns 0 for a copy, a
+ * CNP, a datagram, a packet that is not RoCE, and a response whose flow of requests is not
+ * known. */
 URO_NODISCARD int uro_track_packet(struct uro_track *track, uint32_t position,
                                    struct uro_track_event *event);
 
