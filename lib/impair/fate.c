@@ -209,7 +209,7 @@ void uro_impair_fate_draw(const struct uro_impair_plan *plan, struct uro_impair_
         *fate = (struct uro_impair_fate){ .lost = true };
 }
 
-/* Passes the packet through the link of the rule @i. */
+/* Passes the packet through the link of @rule. */
 static void limit_rate(const struct uro_impair_rule *rule, uint64_t *busy_until, uint32_t length,
                        uro_time elapsed, struct uro_impair_fate *fate)
 {

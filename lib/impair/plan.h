@@ -95,8 +95,8 @@ struct uro_impair_plan {
     struct uro_impair_range ranges[URO_IMPAIR_RANGES_MAX];
 };
 
-/* Parses @text. Returns 0, or -EINVAL; @error then has the line and the word of the mistake, and
- * the correct form. */
+/* Parses @text. Returns 0, or -EINVAL; @error then has the word of the mistake and the correct
+ * form. If @text has several lines, @error has the line, too. */
 URO_NODISCARD int uro_impair_plan_parse(struct uro_impair_plan *plan, const char *text,
                                         char error[static URO_IMPAIR_ERROR_MAX]);
 

@@ -48,7 +48,8 @@ struct uro_impair_trace_line {
     struct uro_impair_fate fate;
 };
 
-/* Writes the first line, with a newline. Blanks in names become _. Returns @out. */
+/* Writes the first line, with a newline. In names, characters that are blank or not ASCII become _.
+ * Returns @out. */
 char *uro_impair_trace_print_header(const struct uro_impair_trace_header *header,
                                     char out[static URO_IMPAIR_TRACE_LINE]);
 /* Writes a line, with a newline. Returns @out. */
