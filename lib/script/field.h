@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* field.h - the names that a script uses for the fields of packets and of CM messages.
  *
- * All fields are numbers in one table, so that sending, matching and reporting differences need no
- * code for each field. Bytes and addresses are texts.
+ * All fields are in one table, so that sending, matching and reporting differences need no code for
+ * each field. Most fields are numbers. Bytes and addresses are texts.
  */
 #pragma once
 
@@ -72,7 +72,7 @@ struct uro_field_row {
     const char *name;
     uint8_t bits;
     bool text;
-    unsigned ext; /* the extension header with the field; 0: in any packet */
+    unsigned ext; /* set of extension headers that have the field; 0: in any packet */
 };
 
 extern const struct uro_field_row uro_field_rows[URO_FIELD_COUNT];

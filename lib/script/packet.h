@@ -4,7 +4,7 @@
 
 #include "script/field.h"
 
-/* Bytes of the payload, or of a RAW packet after its UDP header. */
+/* Maximum bytes after the UDP header. */
 #define URO_PACKET_BYTES_MAX 8192u
 #define URO_PACKET_FRAME_MAX (URO_PACKET_BYTES_MAX + 128u)
 

@@ -62,7 +62,7 @@ struct uro_play_rule {
 struct uro_play_link {
     bool requested;   /* a REQ was sent or received */
     bool confirmed;   /* RTU was sent or received */
-    bool ended;       /* DREQ, DREP or REJ was sent or received */
+    bool ended;       /* a DREQ was received, or a DREP or REJ sent or received */
     uint64_t tid;     /* transaction ID of our REQ */
     uint64_t sent_id; /* the communication ID of our last message */
     uint64_t their_tid;

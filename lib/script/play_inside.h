@@ -42,7 +42,7 @@ uint32_t uro_play_unquote(const struct uro_script_text *text, uint8_t *out, uint
 /* ---- play_send.c ---- */
 bool uro_play_out_full(const struct uro_play *play);
 /* Puts the packet or message of a step into the outbox. Returns false, with a deviation, when a
- * value is missing. */
+ * value is missing or the payload is too long. */
 bool uro_play_send_step(struct uro_play *play, const struct uro_script_step *step);
 /* Sends the answer of an `on` step to a packet with PSN @its. */
 void uro_play_send_answer(struct uro_play *play, const struct uro_script_step *step, uint64_t its);

@@ -22,7 +22,7 @@ struct uro_script_text {
 /* Predefined variables. The variables of the script follow them. */
 enum uro_script_name {
     URO_NAME_PORT,    /* port of the service of a connection */
-    URO_NAME_I,       /* number of earlier rounds of the innermost repeat */
+    URO_NAME_I,       /* number of earlier rounds of the repeat */
     URO_NAME_QPN,     /* QPN of the endpoint */
     URO_NAME_MYQPN,   /* QPN of the script */
     URO_NAME_PSN,     /* our first PSN */
@@ -94,7 +94,7 @@ struct uro_script_step {
     uint64_t number;
     uro_time time;                 /* EXPECT, AWAIT: timeout; 0: default. NOTHING, WAIT: duration */
     uro_time after;                /* EXPECT, AWAIT: earliest time */
-    struct uro_script_value value; /* SET */
+    struct uro_script_value value; /* SET: the value; CONNECT, ACCEPT: the port */
 };
 
 struct uro_script {
