@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* embed.h - definitions of the opaque structs of include/uroce. Each contains an object of core or
- * cm, or a pointer to one. Most of them also count the objects that depend on them.
+/* embed.h - definitions of the opaque structs of include/uroce. Most contain an object of core, cm
+ * or engine, or a pointer to such an object. Some also count the objects that depend on them.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.c - makes each driver of uroce/port.h a port of the host. */
+/* port.c - registers the program's drivers (uroce/port.h) with the host, and opens their ports. */
 #include <uroce/port.h>
 
 #include <errno.h>

@@ -69,7 +69,7 @@ static bool takes_sends(const struct uroce_qp *qp)
 }
 
 /* Returns the sum of the lengths of the elements, or UINT64_MAX when there are more than @most
- * elements. */
+ * elements or @sges is missing. */
 static uint64_t length_of(const struct uroce_sge *sges, uint32_t count, uint32_t most)
 {
     uint64_t length = 0;
