@@ -15,8 +15,8 @@
 #include "command.h"
 #include "output.h"
 
-#define TIMEOUT_LEAST 30u /* minimum time limit of a run with faults, seconds */
-#define SLOWER        20u /* time limit with faults, as a multiple of the time without faults */
+#define TIMEOUT_LEAST 30u /* time limit of a run with faults: this many seconds, ... */
+#define SLOWER        20u /* ... plus this multiple of the time without faults */
 #define LINE_SHOWN    60
 #define STATUS_SIGNAL 128 /* a shell adds this to the number of the signal that ended a command */
 

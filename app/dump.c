@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dump.c - `uroce dump FILE.pcap`: prints a line for each frame, with its errors, and a summary. */
+/* dump.c - `uroce dump FILE.pcap`: prints a line for each frame, with its first error, and a
+ * summary. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -46,8 +46,8 @@ struct uro_info_means {
     const char *no_udp;        /* reason, if there is no address for UDP */
 };
 
-/* Starts two processes, and moves a megabyte between them over the link of @driver. A link within a
- * process needs only one process. */
+/* If the link of @driver can be tried here, starts two processes that move a megabyte over it. A
+ * link within a process needs only one process. */
 void uro_info_check(const struct uro_port_driver *driver, const struct uro_info_means *means,
                     struct uro_info_check *check);
 

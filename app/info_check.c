@@ -79,7 +79,7 @@ static void read_report(int report, char *text, size_t size)
     text[had] = '\0';
 }
 
-/* Returns whether the process succeeded. Writes to @late whether its time limit had passed. */
+/* Returns whether the process succeeded. Sets @late if its time limit had passed. */
 static bool ended_well(pid_t child, bool *late)
 {
     int status = 0;

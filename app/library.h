@@ -15,7 +15,7 @@ struct uro_library {
     char path[PATH_MAX + 64];
 };
 
-/* Fills in directory and path, and checks that the library has the version of this program
- * (base/version.h). On failure, returns false and writes a message to @error: the reason, and what
- * the user can do. */
+/* Fills in directory and path. Unless any_version is set, also checks that the library has the
+ * version of this program (base/version.h). On failure, returns false and writes a message to
+ * @error: the reason, and what the user can do. */
 bool uro_library_find(struct uro_library *library, char error[static URO_LIBRARY_ERROR_MAX]);

@@ -88,7 +88,8 @@ static bool read_at(const struct elf *elf, void *out, size_t size, uint64_t offs
     return offset <= INT64_MAX && pread(elf->fd, out, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* Reads the ELF headers. Returns false for scripts, and for programs of another word size. */
+/* Reads the ELF headers. Returns false for scripts, and for programs of another word size or byte
+ * order. */
 static bool read_headers(struct elf *elf)
 {
     const uint16_t one = 1;

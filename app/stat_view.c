@@ -75,7 +75,7 @@ void uro_stat_free(struct uro_stat_view *view)
 
 /* ---- devices --------------------------------------------------------------------- */
 
-/* Returns whether the counters of the file are part of its device. */
+/* Returns whether the file passes the filter, and its counters are part of its device. */
 static bool passes(const struct uro_stat_filter *filter, const struct uro_survey_file *file)
 {
     return file->error == 0 && file->kind != URO_STATS_KEPT &&

@@ -53,8 +53,8 @@ bool uro_stat_next_device(const struct uro_stat_view *view, struct uro_stat_devi
 /* Returns whether the file is of a living process that passes the filter. */
 bool uro_stat_shows(const struct uro_stat_view *view, const struct uro_survey_file *file);
 
-/* Returns the rates of a process, and of a queue pair of a process, in packets. The PSNs of a UD
- * queue pair count messages. */
+/* Return the rates of a process, or of a queue pair of a process. A queue pair has no rates of
+ * bytes. The packets of a UD queue pair are its completed messages. */
 struct uro_stat_rates uro_stat_process_rates(const struct uro_stat_view *view,
                                              const struct uro_survey_file *file);
 struct uro_stat_rates uro_stat_qp_rates(const struct uro_stat_view *view,

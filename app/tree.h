@@ -8,7 +8,8 @@
  *     class/infiniband_verbs/uverbsN/...
  *     dev/infiniband/uverbsN               a link to /dev/null: programs want a character device
  *
- * Each of these directories also has a link to each entry of the kernel.
+ * devices/virtual/infiniband, class/infiniband, class/infiniband_verbs and dev/infiniband also have
+ * a link to each entry of the kernel.
  */
 #pragma once
 

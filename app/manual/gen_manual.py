@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the manual pages. The pages of the commands are made from their help. All pages also have sections of the files in docs/.
+"""Writes the manual pages. The pages of the commands are made from their help. Most pages also have sections of the files in docs/.
 
     gen_manual.py ROOT VERSION LOWDOWN DEPFILE OUT... -- UROCE
 
 OUT are the files to write, for example uroce-run.1. lowdown translates Markdown to a manual page. The script writes to DEPFILE that
-the first OUT depends on the files in docs/, in the syntax of make.
+the first OUT depends on the Markdown files that the pages use, in the syntax of make.
 """
 import datetime
 import os
