@@ -26,7 +26,7 @@ struct sim_result {
     bool passed;
     char failure[SIM_TEXT_MAX];    /* first failure; "": none */
     char setting[SIM_SETTING_MAX]; /* the plan as text, for people */
-    uint64_t digest;               /* digest of every frame with its time, and every completion */
+    uint64_t digest;               /* digest of frames with their times, completions, CM events */
     uint32_t hosts;
     uint64_t frames;
     uint64_t operations;

@@ -52,7 +52,7 @@ struct sim_world {
     uint64_t line_count;          /* lines so far */
     /* Receives every line at once, as for `uroce sim --trace`; NULL: none. */
     void (*follow)(const char *line);
-    uint64_t digest; /* digest of all events */
+    uint64_t digest; /* digest of the bytes of sim_world_digest() */
     uint32_t frames_alive;
     uint32_t node_count;
     struct sim_node *nodes[SIM_WORLD_NODES_MAX];

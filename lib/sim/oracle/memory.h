@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.h - tracked memory of one queue pair. Every byte has known content, so that every stray
- * write is detected.
+/* memory.h - tracked memory of one queue pair or shared receive queue. Every byte has known
+ * content, so that every stray write is detected.
  *
  * The memory has sections, each a registered range of its own, with unregistered memory between
  * them. A section has slots. A slot holds one message, scattered over pieces. All other bytes of a
@@ -22,9 +22,10 @@ enum sim_memory_section {
     SIM_MEMORY_SENDS,   /* buffers of sends, READs and atomics */
     SIM_MEMORY_RECVS,   /* receive buffers */
     SIM_MEMORY_WINDOWS, /* memory for the peer's WRITEs and READs */
-    SIM_MEMORY_WORDS,   /* words for the peer's atomics */
+    /* Words for the peer's atomics; attacked endpoints: memory that a peer may only read. */
+    SIM_MEMORY_WORDS,
     SIM_MEMORY_FILLED,  /* attacked endpoints: memory that a peer may write, but not read */
-    SIM_MEMORY_PRIVATE, /* no remote rights: never accessed */
+    SIM_MEMORY_PRIVATE, /* peers have no rights: never accessed */
     SIM_MEMORY_SECTIONS
 };
 

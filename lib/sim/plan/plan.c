@@ -30,7 +30,7 @@
 #define ROUNDED_MAX   64u /* a message may be this much shorter than a multiple of the MTU, bytes */
 #define RETRY_MAX     7u
 #define ATTACKED_WAIT URO_MS(1000) /* time for the last messages after an attack */
-/* Time until an address that was not found is resolved again. */
+/* Time limit until an address that was not found is resolved. */
 #define NEIGHBOUR_WAIT  URO_MS(9000)
 #define PS_PER_NS       1000u
 #define TRIES           8u  /* assumed tries of a last attempt that is rejected */

@@ -90,7 +90,7 @@ struct sim_plan_end {
     uint32_t recv_wait_max;
     uint32_t first_psn;
     uint32_t srq;   /* index of the SRQ for the receives; SIM_PLAN_NO_SRQ: none */
-    uint32_t sends; /* work requests of each life */
+    uint32_t sends; /* work requests of each life; UC, UD: maximum */
     uint8_t rd_atomic;
     uint8_t min_rnr_timer;
     uint8_t timeout;
@@ -106,8 +106,8 @@ struct sim_plan_pair {
     uint32_t path_mtu;
     uint32_t message_max;
     uint32_t lives; /* number of lives; the last life must do all its work */
-    /* Longest time until the program ends a life that is not the last, us; 0: only errors end a
-     * life. */
+    /* Longest time until the program ends a life that is not the last, us; 0: only errors or the
+     * end of its work end a life. */
     uint32_t life_max;
     /* Requests in 65536 that are wrong on purpose, except in the last life. */
     uint32_t inject_probability;
@@ -132,9 +132,9 @@ struct sim_plan_cm {
     uint32_t message_count; /* maximum number of messages of each side */
     uint32_t call_wait_max; /* time between two attempts, ns */
     uint32_t turn_wait_max; /* time until an application acts on an event, ns */
-    uint32_t stay_max;      /* longest connection while there are faults, us */
+    uint32_t stay_max;      /* longest time until a user that abandons its connection leaves, us */
     uint32_t shut_wait_max; /* time between closing and opening a service, us; 0: always open */
-    /* Connections in 65536 that a user abandons in any state without a message. */
+    /* Connections in 65536 that a user abandons in any state, mostly without a message. */
     uint32_t leave_probability;
     uint32_t reject_probability;
     uint32_t query_probability;   /* attempts in 65536 that ask for a datagram service */
@@ -175,7 +175,7 @@ struct sim_plan {
      * twice. */
     bool clean;
     bool forever;        /* true: retries never run out, so no request may time out */
-    uro_time calm_at;    /* time at which faults stop and errors are no longer injected */
+    uro_time calm_at;    /* earliest time at which faults stop and errors are no longer injected */
     uro_time flight_max; /* longest time of a frame in flight */
     struct sim_cable_config cables[2];
     struct sim_attacker_config attacker;
@@ -187,7 +187,7 @@ struct sim_plan {
     bool cq_tight_all;
     uint32_t resize_probability; /* polls in 65536 before which the CQ is resized */
     bool cq_events;              /* true: programs wait for completion events instead of polling */
-    uint32_t poll_wait_max;      /* time between a completion and its poll, ns */
+    uint32_t poll_wait_max;      /* maximum pause after a poll, ns */
     bool revokes;                /* memory is deregistered while it is used */
     bool pauses;                 /* send queues are drained now and then */
     bool shared;                 /* there are basic shared receive queues */
@@ -213,7 +213,7 @@ struct sim_net_plan {
     uint32_t link_count;
     struct sim_plan links[SIM_NET_LINKS_MAX];
     bool clean;       /* true: every link is clean */
-    uro_time calm_at; /* time at which the faults of all links have stopped */
+    uro_time calm_at; /* time at which the faults of all links stop */
     struct sim_plan_faults faults;
 };
 

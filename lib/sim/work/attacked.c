@@ -172,8 +172,8 @@ static uint32_t recv_size(struct sim_endpoint *end)
            (end->workload->attacked->over ? most : uro_rng_below(&end->rng, most + 1));
 }
 
-/* Returns whether the endpoint may send. For the last messages, the peer must have posted a
- * receive. */
+/* Returns whether the endpoint may send. The peer must have a receive for a last message of UC or
+ * UD. */
 static bool can_send(const struct sim_endpoint *end)
 {
     const struct sim_endpoint *peer = end->peer;
@@ -319,7 +319,7 @@ static void aim(struct sim_attacked *attacked, const struct sim_endpoint *target
         *va += below(attacked, size + 1);
 }
 
-/* Chooses an XRC SRQ number: mostly that of the attacked target, else that of another queue. */
+/* Chooses an XRC SRQ number: of the attacked target, of another queue, or a random number. */
 static uint32_t choose_srqn(struct sim_attacked *attacked, const struct sim_endpoint *target)
 {
     const struct sim_workload *workload = attacked->workload;

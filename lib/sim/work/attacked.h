@@ -33,7 +33,7 @@ struct sim_attacked {
         uint64_t gone_range; /* address of that range */
     } ends[2];               /* numbers of life.ends[] that the attacker has */
     bool over;               /* the attack has ended */
-    bool finishing;          /* each end sends a last message, which must arrive */
+    bool finishing;          /* the ends send their last messages, which must arrive */
     uro_time finishing_since;
     uro_time forge_at;
     struct sim_attacked_frame {

@@ -195,9 +195,9 @@ void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt, stru
         user->leave_at = sim_cm_now(user) + URO_US(uro_rng_below(&user->rng, plan->stay_max));
 }
 
-/* Sets the time at which a user leaves its connection in any case. If the other side left without a
- * message, or sent a second answer, the user gets no event at the end of the connection. The time
- * suffices to send all data. */
+/* When faults have stopped, sets the time at which a user leaves a connection that is not sure. If
+ * the other side left without a message, or sent a second answer, the user gets no event at the end
+ * of the connection. The time suffices to send all data. */
 static void limit_time(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;

@@ -79,7 +79,7 @@ enum sim_cm_step {
     SIM_CM_ANSWERED,  /* server: waits for the confirmation */
     SIM_CM_CONNECTED,
     SIM_CM_LEAVING, /* waits for the event of the end */
-    SIM_CM_ENDED,   /* got the event, or rejected: releases the connection at its next turn */
+    SIM_CM_ENDED,   /* got the event, rejected, or answered a query: releases at its next turn */
 };
 
 /* The endpoint of a user, connected to the endpoint of another user. */

@@ -219,7 +219,8 @@ static void on_confirmed(struct sim_cm_user *user)
 
 /* ---- ends ---- */
 
-/* Returns whether the rejection has a cause: a server rejected, left, or had no room. */
+/* Returns whether the rejection has a cause: a server rejected, left, had no room, or did not
+ * listen. */
 static bool may_reject(const struct sim_cm_user *user, int status)
 {
     const struct sim_cm_attempt *attempt = user->attempt;

@@ -174,7 +174,7 @@ struct sim_endpoint {
     struct sim_life *life;
     const struct sim_plan_end *plan;
     enum uroce_qp_type type;
-    bool alive;       /* the queue pair is connected */
+    bool alive;       /* from RTS (cm.c: INIT) until the queue pair is stopped */
     bool blocked;     /* no send can be posted until a request completes */
     bool ended;       /* the program moved it to ERR, or it is not alive */
     bool stopped;     /* UC, UD: in SQE, since a send failed */

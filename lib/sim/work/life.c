@@ -58,8 +58,8 @@ void sim_life_begin_endpoint(struct sim_endpoint *end)
 }
 
 /* Chooses a shared receive queue. Some receives of a wild queue are invalid on purpose, so a life
- * that must not fail does not use it. UD and UC messages are lost if other queue pairs have taken
- * all receives. */
+ * that must not fail does not use it. The last life of UD and UC uses no shared queue, since their
+ * messages are lost if other queue pairs have taken all receives. */
 static void choose_srq(struct sim_endpoint *end)
 {
     struct sim_life *life = end->life;

@@ -29,7 +29,7 @@ struct sim_cq {
     struct uro_rng rng;
     uint32_t capacity;
     uint32_t least;    /* smallest capacity that a resize may choose */
-    uint32_t wait_max; /* ns between a completion and its poll */
+    uint32_t wait_max; /* maximum pause after a poll, ns; a doze adds to it */
 };
 
 void sim_cq_init(struct sim_cq *cq, struct sim_workload *workload, struct sim_host *host,

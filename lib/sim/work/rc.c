@@ -299,8 +299,8 @@ static enum sim_plan_kind choose_kind(struct sim_endpoint *end)
     return kind;
 }
 
-/* Takes a free slot of the peer. The slot of a READ is filled with the payload, the slot of a WRITE
- * with the canary value. */
+/* Takes a free slot of the peer, or the slot of a memory window. The slot of a READ or FLUSH is
+ * filled with the payload, the slot of a WRITE with the canary value. */
 static bool take_window(struct sim_endpoint *end, struct sim_request *request, bool read)
 {
     uint32_t size = end->peer->memory.sizes[SIM_MEMORY_WINDOWS].slot_size;
@@ -321,8 +321,8 @@ static bool take_window(struct sim_endpoint *end, struct sim_request *request, b
     return true;
 }
 
-/* Uses the slot of the previous request: reads back its WRITE, or overwrites what its READ reads.
- */
+/* Uses the slot of the previous request: reads back or flushes its WRITE, or overwrites what its
+ * READ reads. */
 static bool share_window(struct sim_endpoint *end, struct sim_request *request, bool read)
 {
     const struct sim_request *before =
@@ -403,7 +403,7 @@ static void follow_word(struct sim_endpoint *end, const struct sim_request *requ
 }
 
 /* Returns a key that is registered at the peer's host, but for another protection domain; if
- * possible, of another workload. */
+ * possible, of another workload. Returns 0 if there is none. */
 static uint32_t other_pd_key(const struct sim_endpoint *end)
 {
     const struct sim_host_workloads *host_workloads =

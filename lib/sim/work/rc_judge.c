@@ -108,7 +108,7 @@ static bool is_revoked(const struct sim_endpoint *owner, enum sim_memory_section
     return owner->rc->revoked[section] && request->number < owner->rc->renewed;
 }
 
-/* Returns whether memory that the request uses, at one of the ends, was deregistered. */
+/* Returns whether deregistered memory, at one of the ends, explains the failure. */
 static bool lost_memory(const struct sim_endpoint *end, const struct sim_request *request,
                         uint32_t status)
 {

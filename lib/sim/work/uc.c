@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* uc.c - unreliable connections; see endpoint.h. A message arrives whole or not at all. The last
- * life begins when faults have stopped: all its messages must arrive.
+ * life has no faults: all its messages must arrive.
  */
 #include "sim/work/endpoint.h"
 

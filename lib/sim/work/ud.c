@@ -2,8 +2,8 @@
 /* ud.c - queue pairs that send datagrams to each other and to groups; see endpoint.h.
  *
  * A datagram is kept until the end of the run, since it may arrive after both queue pairs are gone.
- * The last life of all queue pairs begins after faults have stopped. Datagrams that are sent then
- * arrive exactly once.
+ * The last life of a queue pair has no faults: they have stopped, or its link is clean. Datagrams
+ * that are sent then arrive exactly once.
  */
 #include "sim/work/endpoint.h"
 

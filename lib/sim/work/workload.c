@@ -152,7 +152,7 @@ static int by_original(const void *a, const void *b)
 }
 
 /* Checks a shared word. The adds are sorted by their original values. Each original value must be
- * the sum of the adds before it. Gaps are adds without a known result. */
+ * the start plus the sum of the adds before it. Gaps are adds without a known result. */
 static void check_shared(struct sim_workload *workload, unsigned side)
 {
     struct sim_shared_word *shared = &workload->shared[side];

@@ -27,8 +27,8 @@ struct sim_datagram;
 struct sim_endpoint;
 struct sim_life;
 
-/* A word to which all connections add. Every original value must be the sum of some adds before
- * it. */
+/* A word to which all connections add. Every original value must be the start plus the sum of some
+ * adds before it. */
 struct sim_shared_word {
     uint64_t *word; /* owned */
     uint64_t start;
