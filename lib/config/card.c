@@ -421,7 +421,8 @@ static char *strip(char *line)
     return line;
 }
 
-/* Returns whether libinih gets the line. Refuses it if it is neither empty nor a key. */
+/* Returns whether libinih gets the line. Refuses a line that is too long, beyond the maximum number
+ * of lines, or neither empty nor a key. */
 static bool check_line(struct reader *reader, const char *line, bool whole, int size)
 {
     if (line[0] == '\0' && whole)

@@ -9,10 +9,10 @@
  * A link over UDP gets the addresses of ip= (in the entry or among the link options), or else of
  * iface=. An ip= that is a net stands for the machine's address in that net. Without ip= and
  * iface=, or with only ip=auto, the device gets the source addresses of the kernel's default
- * routes. Without a default route, it gets the only global address of the machine. Without a global
- * address, it gets a loopback address, and config.loopback is set. All destinations are in one
- * subnet, because the kernel does the routing. GID 0 is a copy of GID 1, so that programs can use
- * either.
+ * routes. Without a default route, it gets the machine's only global address of each IP version.
+ * Without a global address, it gets a loopback address, and config.loopback is set. All
+ * destinations are in one subnet, because the kernel does the routing. GID 0 is a copy of GID 1, so
+ * that programs can use either.
  */
 #pragma once
 

@@ -54,7 +54,7 @@ struct uro_device_config {
     uint32_t
         ip_nets;   /* bit i: gids[i] is a net such as 10.44.0.0/24; UDP replaces it by an address */
     bool ip_auto;  /* ip=auto was given */
-    bool loopback; /* the machine has only loopback addresses, and ip= names none */
+    bool loopback; /* the machine has no global address, and ip= names none */
     bool left_out; /* the interface or the machine has more addresses than uroce uses */
     struct uro_gid gateway4, gateway6;
     struct uro_mac mac; /* always set: configured, the interface's, or derived */
