@@ -166,8 +166,8 @@ static inline const struct uro_opcode *uro_capture_op(const struct uro_capture_p
 }
 
 /* Decodes one frame into @packet, without the positions of addresses and flow. When the result is
- * true, @link has the addresses. Returns false when the frame has no IP addresses.
- * capture_decode.c */
+ * true, @link has the addresses. Returns false when the frame is not IP, or a header up to UDP is
+ * malformed. capture_decode.c */
 struct uro_capture_link {
     struct uro_capture_joined *joined; /* updated */
     struct uro_gid source;

@@ -11,7 +11,7 @@
 #include "core/psn.h"
 
 /* Marks of a packet. */
-#define URO_TRACK_REPEATED (1u << 0) /* a request with a PSN that was sent before */
+#define URO_TRACK_REPEATED (1u << 0) /* a request that was, or may have been, sent before */
 #define URO_TRACK_COPY     (1u << 1) /* the same packet again, captured twice or duplicated */
 #define URO_TRACK_GAP      (1u << 2) /* requests before this one are not in the capture so far */
 #define URO_TRACK_LATE     (1u << 3) /* the request was missing until now */
@@ -64,7 +64,7 @@ struct uro_track_flow {
     uint32_t next;      /* PSN behind the newest request */
     uint32_t newest;    /* position of the newest request */
     uint32_t last;      /* PSN behind the last transmission */
-    uint32_t repeated;  /* position of the last packet with a duplicate request; 0: none */
+    uint32_t repeated;  /* position of the last request not beyond all earlier ones; 0: none */
     uint32_t ended;     /* messages that ended */
     uint32_t holes;     /* number of PSNs that were missing */
     uint32_t filled;    /* number of missing PSNs that were seen later */
