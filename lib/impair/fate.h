@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fate.h - the fate of each packet.
  *
- * The fate that uro_impair_fate_draw() finds depends only on the seed, the flow and the number of
+ * The fate that uro_impair_fate_draw() finds depends only on the plan, the flow and the number of
  * the packet in its flow. Time, threads and packets of other flows do not change it.
  * uro_impair_fate_pass() adds the faults that depend on time: a limited rate, and a link that is
  * down.

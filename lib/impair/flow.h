@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* flow.h - flows of packets: packets of one kind and direction between the same queue pairs.
+/* flow.h - flows of packets: packets of one kind and direction, between two hosts, to one queue
+ * pair.
  *
  * The number of retransmitted packets depends on time. Such packets have a flow of their own
  * (REPEAT), so that they do not change the numbers of other packets.

@@ -65,7 +65,7 @@ const char *uro_impair_trace_parse(struct uro_impair_trace_line *line, const cha
 /* Compares by direction, kind, flow and packet, for qsort(). */
 int uro_impair_trace_compare(const void *a, const void *b);
 
-/* Adds the effects of @more to @fate. */
+/* Adds the effects of @more to @fate. The values of these effects replace those of @fate. */
 void uro_impair_fate_merge(struct uro_impair_fate *fate, const struct uro_impair_fate *more);
 /* Returns whether the fate has the effect. */
 bool uro_impair_fate_has(const struct uro_impair_fate *fate, enum uro_impair_effect effect);
