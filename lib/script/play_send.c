@@ -193,8 +193,8 @@ static bool change(struct uro_play *play, const struct uro_script_step *step,
     return true;
 }
 
-/* Writes the private data: the addresses that rdma_cm puts before the application's bytes, then
- * @text. */
+/* Writes the private data: in a REQ or SIDR_REQ the addresses that rdma_cm puts before the
+ * application's bytes, then @text. */
 static void put_private(const struct uro_play *play, const struct uro_script_text *text,
                         struct uro_cm_msg *msg)
 {
