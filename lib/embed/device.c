@@ -23,7 +23,7 @@ const char *uroce_version(void)
 /* The address of this variable shows which library contains this code. */
 static const char own_mark;
 
-/* Returns whether the program's ibv_*() calls reach this library; otherwise writes @error. */
+/* Returns false, and writes @error, if the program's ibv_*() calls reach another library. */
 static bool verbs_are_ours(char *error, size_t size)
 {
     Dl_info theirs, ours;

@@ -129,8 +129,8 @@ static int translate(const struct uroce_engine_config *from, const struct uro_em
 }
 
 #ifdef URO_MARKS /* defined by tests only; fuzzers create an engine for each input */
-/* The memory of the last engine that was destroyed. The next engine uses it, not cleared, so that
- * tests notice when core uses memory that it did not initialise. */
+/* The memory of the last engine that was destroyed. The next engine of this size uses it, not
+ * cleared, so that tests notice when core uses memory that it did not initialise. */
 static void *kept;
 static size_t kept_size;
 
