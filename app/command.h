@@ -20,6 +20,6 @@ struct uro_command_end {
     double seconds;
 };
 
-/* Runs the command, and then kills the remaining processes of its process group. A signal that ends
- * this program also kills the command. Only one command runs at a time. */
+/* Runs the command, and then kills the remaining processes of its process group. If SIGINT, SIGTERM
+ * or SIGHUP ends this program, the command is killed, too. Only one command runs at a time. */
 struct uro_command_end uro_command_run(const struct uro_command *command);

@@ -29,14 +29,14 @@ const struct uro_info_fact *uro_info_fact_of(const struct uro_info_fact *facts, 
 enum uro_info_result {
     URO_INFO_OK,
     URO_INFO_FAILED,    /* should work, but does not */
-    URO_INFO_NOT_TRIED, /* lacks a right or a library, or needs a card or another program */
+    URO_INFO_NOT_TRIED, /* lacks a right, a library, an interface, a card or another program */
 };
 
 /* The result of the check of a kind of links. */
 struct uro_info_check {
     const char *link; /* name of the link in `uroce devices --links` */
     enum uro_info_result result;
-    char text[URO_INFO_TEXT_MAX]; /* how much data was moved, or the reason of a failure */
+    char text[URO_INFO_TEXT_MAX]; /* how much data was moved, or the reason why none was */
 };
 
 /* The rights and addresses that a check needs. */

@@ -3,8 +3,8 @@
  *
  * A fault in a trace is an effect. A line may have several effects. The search is delta debugging
  * (ddmin of Zeller and Hildebrandt). It tries parts of the effects, and all effects but a part,
- * with smaller and smaller parts. Unless --runs ends the search early, no effect can be left out of
- * the result.
+ * with smaller and smaller parts. Unless --runs ends the search early, no single effect can be left
+ * out of the result.
  */
 #define _GNU_SOURCE /* realpath */
 #include <errno.h>

@@ -15,8 +15,7 @@ void uro_stat_print_text(const struct uro_stat_view *view, unsigned sections);
 void uro_stat_print_json(const struct uro_stat_view *view, unsigned sections);
 void uro_stat_print_prometheus(const struct uro_stat_view *view, unsigned sections);
 
-/* Writes the files of all devices of the user to @directory, as they would be in
- * /sys/class/infiniband, and refreshes them once a second. The directory also has links to the
- * other entries of /sys. Ends when the process gets SIGINT or SIGTERM, and then removes the files.
- * Prints errors. Returns the exit status. */
+/* Makes @directory a copy of /sys with the devices of the user, and refreshes their files once a
+ * second. The other entries are links to those of /sys. Ends after SIGINT, SIGTERM or an error, and
+ * then removes the files. Prints errors. Returns the exit status. */
 int uro_stat_sysfs(const char *directory);

@@ -34,8 +34,8 @@ struct uro_stat_rates {
 struct uro_stat_device {
     uint32_t first;
     uint32_t end;
-    uint32_t alive;     /* number of engines that run the device */
-    uint32_t processes; /* number of processes that use the device */
+    uint32_t alive;     /* number of engines that run the device, in processes of the filter */
+    uint32_t processes; /* number of these processes */
     uid_t uid;
     const struct uro_stats_page *page; /* page of one of the files */
     struct uro_counters counters;      /* sum of the files that pass the filter */

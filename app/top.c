@@ -161,7 +161,8 @@ static void add_rows(struct top *top, const struct uro_survey_file *file)
                           .rates = uro_stat_qp_rates(&top->view, file, &rows->qps[i]) };
 }
 
-/* Makes a row for each queue pair. Returns false when out of memory. */
+/* Makes a row for each queue pair, and for each process whose queue pairs are unknown. Returns
+ * false when out of memory. */
 static bool make_rows(struct top *top)
 {
     free(top->rows);

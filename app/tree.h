@@ -34,8 +34,8 @@ struct uro_tree {
 
 /* Makes a directory for this process in the first safe directory of XDG_RUNTIME_DIR, TMPDIR and
  * /tmp, and fills it from the configuration. The directory remains while a process runs that
- * inherited tree->fd. After that, the next call of this function in any process removes the
- * directory. Returns 0 or -errno. After an error, tree->path is the path of the error. */
+ * inherited tree->fd. After that, the user's next call that chooses the same parent directory
+ * removes it. Returns 0 or -errno. After an error, tree->path is the path of the error. */
 URO_NODISCARD int uro_tree_make(struct uro_tree *tree);
 
 /* These functions add entries for tree_device.c. Paths are relative to the tree. Missing

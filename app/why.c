@@ -17,7 +17,7 @@
 #include "usage.h"
 
 #define ITEMS_MAX   1024u /* maximum failures and refusals of all processes that are kept */
-#define OTHERS_MAX  1024u /* maximum number of processes whose counters are compared */
+#define OTHERS_MAX  1024u /* maximum number of files whose counters are kept */
 #define SHORT_ITEMS 10u   /* items that are shown without an argument */
 
 static void help(void)
@@ -71,11 +71,12 @@ struct search {
     uint32_t count, left_out;
     struct other *others;
     uint32_t other_count;
-    uint32_t processes; /* number of processes that match */
+    uint32_t processes; /* number of files of processes that match */
     uint32_t unreadable;
 };
 
-/* Returns the slot for an item with the time @time, or NULL if all kept items are newer. */
+/* Returns the slot for an item with the time @time. Returns NULL if the slots are full and no kept
+ * item is older. */
 static struct item *slot_for(struct search *search, uint64_t time)
 {
     struct item *oldest = &search->items[0];
@@ -213,8 +214,8 @@ static void print_packets(const struct uro_failure *failure)
     }
 }
 
-/* Prints the drop counters of the peer's process, if it runs or ran on this machine as the same
- * user. */
+/* Prints the drop counters of the user's processes on this machine that have or had the peer's
+ * address. */
 static void print_peer(const struct search *search, const struct uro_failure *failure)
 {
     for (uint32_t i = 0; i < search->other_count; i++) {
@@ -232,8 +233,7 @@ static void print_peer(const struct search *search, const struct uro_failure *fa
     }
 }
 
-/* Prints the failure of the other end of the connection, if that process runs or ran on this
- * machine as the same user. */
+/* Prints the failure of the other end of the connection, if it is among the items. */
 static void print_other_end(const struct search *search, const struct uro_failure *failure)
 {
     char text[URO_FAILURE_TEXT_MAX];
