@@ -101,7 +101,7 @@ static void receive(struct side *side, uint32_t slot)
     MUST(ibv_post_recv(side->qp, &recv, &bad) == 0);
 }
 
-/* Sends a number, which is in the request. */
+/* Sends a number inline, so that its buffer can be reused at once. */
 static void send_number(struct side *side, uint32_t number, uint64_t id)
 {
     struct ibv_sge sge = { (uintptr_t)&number, sizeof number, 0 };

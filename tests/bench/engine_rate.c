@@ -63,8 +63,8 @@ static uint32_t receive_again(struct side *side, const struct plan *plan)
     return count;
 }
 
-/* Keeps plan->each messages outstanding at every queue pair. The other side always has the same
- * number of receives posted. */
+/* Keeps plan->each messages outstanding at every queue pair. For SENDs, the other side always has
+ * the same number of receives posted. */
 static void windows(struct side sides[2], const struct plan *plan, uint32_t messages)
 {
     struct uro_cqe cqes[SIDES_BURST];

@@ -63,7 +63,7 @@ static void watch(const struct rdma *rdma, int fd)
         die(rdma, "epoll_ctl", "Check the limit of open files (ulimit -n)");
 }
 
-/* Creates the objects that all connections share, with the first of them. */
+/* Creates the objects that all connections share, if this is the first connection. */
 static void use_device(struct rdma *rdma, struct ibv_context *verbs)
 {
     if (rdma->verbs == verbs)

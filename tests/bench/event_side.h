@@ -53,7 +53,7 @@ bool event_meter_answered(struct event_meter *meter, int64_t sent_ns);
 /* Server: counts a request. */
 void event_meter_served(struct event_meter *meter);
 
-/* Ends the measured time, once. */
+/* Ends the measured time. Later calls do nothing. */
 void event_meter_stop(struct event_meter *meter);
 
 /* Prints one line of JSON. */

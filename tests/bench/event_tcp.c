@@ -21,7 +21,7 @@ struct end {
     int fd;
     bool length_known; /* the length of a message is known */
     bool waits_out;    /* the socket's buffer was full */
-    uint32_t bytes;    /* length of a message; the server first receives this length itself */
+    uint32_t bytes;    /* length of a message; at the server, first that of the client's `bytes` */
     uint32_t come, gone, leaving; /* bytes received; bytes sent; bytes to send */
     uint8_t *in, *out;
     uint64_t number; /* number of the last request */

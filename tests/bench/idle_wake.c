@@ -4,7 +4,8 @@
  *   idle_wake DEVICE PEER SECONDS MESSAGES    entries of UROCE_DEVICES
  *
  * Prints one line of JSON:
- *   - the share of a processor that the busier process uses while both wait for an event
+ *   - the share of a processor that the busier process uses while both sleep after they have
+ *     requested an event
  *   - the same share while both sleep without having requested an event
  *   - the time from the post of a SEND in one process to its completion in the other process, which
  *     waits for it: median and 99 %
@@ -82,7 +83,7 @@ static void connect_to_peer(struct end *end)
     one_connect(end->qp, &said.gid, said.qpn);
 }
 
-/* Waits for one event, with the CQ armed and empty and no event pending. */
+/* Takes one completion. Waits for events while there is none. The CQ must be armed. */
 static void wait_one(const struct end *end)
 {
     struct ibv_cq *cq;

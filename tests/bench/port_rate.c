@@ -8,8 +8,8 @@
  *
  * LENGTH is the length of a frame in bytes. The frame has the headers of a RoCE packet that a link
  * copies. With pingpong, LENGTH may be A+B, which sends two frames together, with an ICRC. The
- * program prints one line of JSON. If the plug-ins are not installed, it needs UROCE_DPDK_PLUGIN
- * and UROCE_MEMIF_PLUGIN.
+ * program prints one line of JSON. If the plug-in of a link is not installed, the program needs
+ * UROCE_DPDK_PLUGIN, UROCE_MEMIF_PLUGIN or UROCE_PACKET_PLUGIN.
  */
 #define _GNU_SOURCE
 #include <signal.h>

@@ -6,7 +6,7 @@
  *   ring_rate trips rc|write OCTETS MESSAGES [PLAN]  round trips, one at a time
  *   ring_rate bare-rate|bare-trips x OCTETS MESSAGES the rings without engines: the limit
  *
- * PLAN: faults of the sender's frames, as those of impair=.
+ * PLAN: faults of the sender's link, as those of impair=.
  * Prints one line of JSON: messages per second, or half of a round trip, median and 99.9 %.
  */
 #include <pthread.h>

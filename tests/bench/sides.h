@@ -47,7 +47,7 @@ struct uro_engine_config sides_config(unsigned number);
  * between them. */
 void sides_connect(struct side sides[static 2], const struct plan *plan);
 
-/* Returns the current time of these engines. */
+/* Returns the time of CLOCK_MONOTONIC, which engines use unless plan->engines has them. */
 uro_time sides_now(void);
 
 /* Post requests. A full queue ends the program: the caller has a bug. */
@@ -58,7 +58,8 @@ void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const s
  * pair. */
 uint32_t sides_completed(struct side *side, struct uro_cqe cqes[static SIDES_BURST]);
 
-/* Counts the completions of @side; counts those of receives in @received. */
+/* Polls the completions of @side. Adds those of receives to @received, and returns the number of
+ * the others. */
 uint32_t sides_poll(struct side *side, uint32_t *received);
 
 void *sides_take(size_t size);

@@ -25,7 +25,7 @@
 #include "one.h"
 
 #define LENGTH      64u
-#define WINDOW      128u /* WRITEs outstanding of a thread */
+#define WINDOW      128u /* outstanding WRITEs of a queue pair */
 #define BATCH       32
 #define THREADS_MAX 64u /* of all processes together */
 #define GRACE       60  /* time limit beyond the run time, seconds */

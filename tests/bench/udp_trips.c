@@ -2,7 +2,8 @@
 /* udp_trips.c - measures the round trip of the kernel's UDP alone, between two busy-polling
  * programs.
  *
- *     udp_trips LENGTH PORT              the server; ends when no message has come for a second
+ *     udp_trips LENGTH PORT              the server; waits up to 20 s for the first message, and
+ *                                        ends when no message has come for a second
  *     udp_trips LENGTH PORT HOST TRIPS   the client; prints median and 99.9 % of half a round trip
  *
  * LENGTH is the length of the payload in bytes. If it is A+B, one call sends two packets, which the

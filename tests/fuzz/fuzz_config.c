@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fuzz_config.c - parses any text as configuration. The first byte selects whether the text is in
  * UROCE_DEVICES or in the file of UROCE_CONFIG. Every entry must be usable, or have an error
- * message of one sentence.
+ * message of one line.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void clean_up(void)
     (void)rmdir(folder);
 }
 
-/* Creates the files and variables that a configuration can name. */
+/* Creates the folder of the file, and the variables that a configuration can name. */
 static void prepare(void)
 {
     if (folder[0] != '\0')

@@ -14,7 +14,8 @@
  *   5 output   everything that is due is sent
  *   6 modify   to state argument % 7
  *   7 choose   recv, send and modify are about queue pair argument % 5 from now on: RC first
- *   8 more     as send: a window bound or invalidated, SEND with invalidate, FLUSH, ATOMIC_WRITE
+ *   8 more     as send: a window bound or invalidated, SEND with invalidate, FLUSH, ATOMIC_WRITE,
+ *              or an unknown opcode
  *   9 long     as packet, argument * 4 bytes
  *   10 message argument bytes make a message of the connection manager, see fuzz_manager.h
  *   11 manage  the application connects, accepts, rejects, leaves ...; argument selects the action

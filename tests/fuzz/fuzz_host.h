@@ -3,7 +3,7 @@
  * 10.0.0.1 and fd00::1, uroce1 has 10.0.0.2 and fd00::2. There are no threads and no real time, so
  * that an input always has the same effect.
  *
- * Linked before lib/host, it replaces clock.c, plugin.c, progress.c and service.c.
+ * Linked before lib/host, it replaces clock.c, plugin.c, progress.c, service.c and waiter.c.
  */
 #pragma once
 

@@ -53,7 +53,7 @@ static uint16_t next16(void)
     return (uint16_t)(high << 8 | next());
 }
 
-/* Returns a value that is mostly near a valid value, and rarely random. */
+/* Returns a value that is small, random, or near a limit. */
 static uint32_t next32(void)
 {
     const uint8_t kind = next();
@@ -178,7 +178,7 @@ static void answer(void)
     (void)say(&message, -1);
 }
 
-/* Sends the next message of a valid client, depending on its messages so far. */
+/* Sends message number @step of a valid client. */
 static void say_next(unsigned step)
 {
     struct uro_memif_message message = memif_peer_init(0, "");

@@ -121,7 +121,7 @@ void fuzz_copy_dm(void)
 }
 
 /* Makes a parent domain of another domain, with or without a thread domain. This must fail unless
- * all of them are of the same context. */
+ * all of them are of the same context and comp_mask is valid. */
 void fuzz_make_domain(void)
 {
     struct object *pd = fuzz_pick(PD);

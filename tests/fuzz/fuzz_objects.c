@@ -399,8 +399,8 @@ static void close_contexts(void)
         fuzz_demand(ibv_close_device(contexts[i]) == 0);
 }
 
-/* Closes all contexts. Checks that their regions have no effect any more, destroys all objects, and
- * opens the contexts again. */
+/* Closes all contexts. Checks that their regions cannot be reregistered, destroys all objects,
+ * and opens the contexts again. */
 void fuzz_reopen(void)
 {
     close_contexts();

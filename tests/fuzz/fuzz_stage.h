@@ -30,7 +30,7 @@ struct stage {
     struct uroce_pd *pd;
     struct uroce_cq *cq; /* CQ of all queue pairs */
     struct uroce_qp *qps[STAGE_QPS];
-    enum stage_qp chosen;  /* queue pair that the script chose */
+    enum stage_qp chosen;  /* queue pair that the input chose */
     struct uroce_srq *srq; /* SRQ of the UD queue pair */
     struct uroce_xrcd *xrcd;
     struct uroce_srq *xrc_srq;
@@ -60,5 +60,5 @@ void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length);
 /* Delivers a packet of the peer. @body follows the UDP header. All other bytes are valid. */
 void stage_packet(struct stage *stage, const uint8_t *body, uint32_t length,
                   const struct uro_gid *to);
-/* Sends everything that is due, and then checks the invariants of the engine. */
+/* Sends everything that is due, and then checks the invariants of the queue pairs. */
 void stage_output(struct stage *stage);

@@ -298,7 +298,7 @@ static void set_buffer(struct ibv_qp_ex *ex, uint8_t how)
         ibv_wr_set_sge(ex, at.lkey, at.addr, at.length);
 }
 
-/* Builds one request, if the queue pair has its builder. */
+/* Builds one request, or a SEND if the queue pair lacks the builder of the request. */
 static void build(struct ibv_qp_ex *ex, uint8_t what)
 {
     const struct ibv_sge there = element(false);
@@ -409,7 +409,8 @@ static bool readable(int fd)
     return poll(&now, 1, 0) == 1;
 }
 
-/* Gets and acknowledges all waiting events, because destroying an object waits for that. */
+/* Gets and acknowledges all waiting asynchronous events and those of one channel. Otherwise
+ * destroying an object would wait for ever. */
 void fuzz_events(void)
 {
     struct object *channel = fuzz_pick(CHANNEL);

@@ -10,7 +10,7 @@ import connections
 import libraries
 
 SIZES = (1, 33, 4095, 65536, 1048576)
-# Only a few sizes, because the peer is an emulated machine.
+# Only a few iterations, because the peer is an emulated machine.
 ITERATIONS = {1: 100, 33: 100, 4095: 60, 65536: 12, 1048576: 5}
 
 PERFTEST = "{tool} -F -d {dev} -x {gid} -p {port} -m {mtu} -s {size} -n {n} {extra} {host}"
@@ -23,7 +23,7 @@ DATAGRAM = "{tool} -d {dev} -g {gid} -p {port} -s {size} -n {n} {extra} {host}" 
 
 ROLES = ("client", "server")  # roles of uroce
 
-FIRST_KERNEL = "6.1"  # the first kernel runs all cases; the others run compact() and the cases that only they support
+FIRST_KERNEL = "6.1"  # runs all cases that it supports; the other kernels run compact() instead of plain() and impaired()
 KERNELS = (FIRST_KERNEL, "6.12")
 
 # Columns: command, tool, extra options, sizes

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Options of both ends of every test, from the command line. */
+/* Options of both ends of verify and services, from the command line. */
 struct meet_options {
     const char *host;   /* the argument after the options; NULL: this end listens */
     const char *device; /* -d; NULL: the first device */

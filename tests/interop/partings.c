@@ -25,7 +25,8 @@
 #define TEXT      16u /* bytes of each end's private data */
 #define REJ_OTHER 28  /* "consumer reject" */
 
-/* Responder resources that the client offers, and initiator depth that it requests. */
+/* Responder resources that the client or the server offers, and the initiator depth that it
+ * requests. */
 #define ASKER_SERVES 3u
 #define ASKER_WANTS  2u
 #define OTHER_SERVES 2u

@@ -27,7 +27,7 @@ import patience  # from tools/lib/common, which sides puts on the path
 
 SECONDS = 40  # time limit of a case, tripled on an impaired link
 FAILURES_MAX = 10
-DEATHS_MAX = 3  # most guests that may end in one run
+DEATHS_MAX = 3  # largest number of guests that may end in one run
 PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
 # qdisc_bypass=0: dumpcap does not see packets that bypass the queue.
 AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0"
@@ -37,7 +37,7 @@ HOST_OF_GUEST = "10.0.2.2"  # the address at which a guest reaches 127.0.0.1 of 
 
 
 class Pair:
-    """Two sides on one link. Each side has the address of the other side's TCP port."""
+    """Two sides on one link. hosts[n] is the address at which the other side reaches the TCP port of side n."""
 
     def __init__(self, options, namespace, scratch):
         self.options, self.namespace = options, namespace

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services.h - tests of unreliable connections, datagrams, groups, shared receive queues and
- * windows, which the program "verify" does not test. Each end sends one message after the other
- * over a link without loss, and compares every byte.
+/* services.h - tests of unreliable connections, datagrams, groups, shared receive queues, windows,
+ * ATOMIC_WRITE and FLUSH, which the program "verify" does not test. An end sends one message after
+ * the other over a link without loss, and the receiver compares every byte.
  */
 #pragma once
 
@@ -22,7 +22,7 @@
 struct services_options {
     struct meet_options meet;
     const char *kind;
-    const char *group; /* IP address of the option "group" */
+    const char *group; /* IP address of the group of the kind "group" */
 };
 
 struct services_hello {

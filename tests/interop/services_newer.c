@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services_newer.c - tests ATOMIC_WRITE and FLUSH, requested by each end.
+/* services_newer.c - tests ATOMIC_WRITE and FLUSH, which the client requests.
  *
  * Linux rxe of 6.12 has both operations, but its user library in Debian 12 does not support FLUSH.
  * There the test posts a WRITE, and changes it into a FLUSH in the queue that library and kernel

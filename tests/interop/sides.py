@@ -113,7 +113,7 @@ def listens(tables, port, kind="tcp"):
 
 
 def finish(side, process, tool, seconds):
-    """Waits for a process. Returns its output, and whether it ended in time and without an error."""
+    """Waits for a process. Returns its output, and an error, which is "" if it ended in time with status 0."""
     try:
         out, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -25,13 +25,13 @@ struct verify_options {
     const char *only; /* the only operation to run, or NULL */
     uint32_t rounds;
     uint32_t seed;
-    uint32_t largest; /* message */
+    uint32_t largest; /* longest message to send, bytes */
     uint8_t timeout;  /* local ACK timeout of the queue pair */
     bool zero_read; /* also READs of 0 bytes (Linux rxe 6.1 refuses a duplicate READ of 0 bytes) */
 };
 
-/* One end of a connection. A message moves between two slots at the same offset: in the local area
- * of one end, and in the target area of the other end. */
+/* One end of a connection. Most messages move between two slots at the same offset: in the local
+ * area of one end, and in the target area of the other end. */
 struct verify_end {
     int peer; /* TCP */
     struct ibv_context *context;

@@ -36,7 +36,7 @@ struct verb_kind {
 struct operation {
     const char *name;
     uint32_t verb_count;
-    enum verb verbs[MAX_VERBS]; /* operation of each turn */
+    enum verb verbs[MAX_VERBS]; /* operations of one turn, in order */
     bool late;                  /* receives are posted after the messages, which causes RNR NAKs */
     uint32_t sizes[MAX_SIZES];
     uint32_t turns[MAX_SIZES]; /* 0: no more sizes */

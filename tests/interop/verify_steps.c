@@ -14,8 +14,8 @@ enum direction { CLIENT_ASKS, SERVER_ASKS, BOTH_ASK, DIRECTION_COUNT };
 
 /* ---- posting ---- */
 
-/* Fills in two elements for every third message, and one element for the others. Returns their
- * number. */
+/* Fills in two elements for every third message, one for other messages, and none for an empty
+ * message. Returns their number. */
 static int pieces(uint32_t message, const uint8_t *at, uint32_t size, uint32_t lkey,
                   struct ibv_sge sges[2])
 {
@@ -162,8 +162,8 @@ static void take_receive(struct progress *progress, const struct ibv_wc *wc)
     progress->next_receive = next_received(step, message + 1);
 }
 
-/* Waits while there is no completion. The queue pair of the requester reports a peer that does not
- * respond; the responder gets no such report. */
+/* Ends the program if there was no completion for too long. The queue pair of a requester reports a
+ * lost peer. If this end only responds, this function checks the TCP connection instead. */
 static void wait(const struct verify_end *end, const struct progress *progress, time_t *looked,
                  time_t until)
 {

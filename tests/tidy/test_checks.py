@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that every check can fail. Each case adds one violation to a small clean tree."""
+"""Tests that the checks can fail. Each case adds one violation to a small clean tree."""
 import os
 import pathlib
 import shutil

@@ -182,8 +182,8 @@ static void crc32_masked__every_length__is_that_of_the_masked_bytes(void **state
     unguard(pages);
 }
 
-/* Only the bytes to copy are readable: they begin right behind an inaccessible page, or end right
- * before one of these pages. */
+/* The bytes to copy begin right behind an inaccessible page, or end right before such a page. So
+ * the processor detects reads outside of them. */
 static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
 {
     struct uro_crc32_mask mask;
@@ -221,8 +221,8 @@ static void *scribble(void *arg)
     return NULL;
 }
 
-/* Copies until the source changed during 200 copies. Returns false when a CRC did not match its
- * copy. */
+/* Copies until the source changed during 200 copies, but at most a million times. Returns false
+ * when a CRC did not match its copy. */
 static bool copies_agree(size_t shortest, size_t longest)
 {
     int changed = 0;

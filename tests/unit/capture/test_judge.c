@@ -356,7 +356,7 @@ static void judge__message__has_full_packets_in_order(void **state)
     EXPECT(URO_JUDGE_SEQUENCE);
 }
 
-/* Between the packets, a packet is missing in the capture. */
+/* After each packet, one packet is missing in the capture. */
 static void judge__packets_with_a_gap_between__no_finding(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests that a snapshot has every queue pair, CQ and key once, also while other objects are created
- * and destroyed. */
+/* Tests that a snapshot has every queue pair, CQ, SRQ and key once, also while other objects are
+ * created and destroyed. */
 #include "core/snapshot.h"
 
 #include <stdlib.h>
@@ -323,8 +323,8 @@ static void snapshot__in_small_steps__has_everything_once(void **state)
     drop_many(0, 1);
 }
 
-/* After each step of the snapshot, the test destroys an object, until half of them are gone, and
- * creates a new object. */
+/* After each step of the snapshot, the test creates and destroys a CQ and a key. It also destroys
+ * one of the first objects of each kind, until half of them are gone. */
 static void snapshot__objects_created_and_destroyed__remaining_objects_appear_once(void **state)
 {
     struct uro_snapshot snapshot;

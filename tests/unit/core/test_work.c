@@ -60,7 +60,6 @@ static void reserve__several_ahead__stops_at_capacity(void **state)
     assert_ptr_equal(uro_wq_reserve(&wq, 2), uro_wq_slot(&wq, 3));
 }
 
-/* Indices wrap at 2^32. */
 static void reserve__indices_wrap_at_2_32__capacity_is_unchanged(void **state)
 {
     struct uro_wq wq;

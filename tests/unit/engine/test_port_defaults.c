@@ -21,8 +21,7 @@ static void wait_fds__no_operation__no_descriptors(void **state)
     assert_int_equal(uro_port_wait_fds(&port, fds), 0);
 }
 
-/* If uro_port_arm() returned false, frames would be waiting, and the service thread would never
- * sleep. */
+/* False would mean that frames wait, so the service thread would never sleep. */
 static void arm__no_operation__sleep_is_allowed(void **state)
 {
     (void)state;

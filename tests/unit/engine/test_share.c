@@ -135,7 +135,7 @@ static void one_qpn_prefix__all_qpns_are_used__other_prefixes_follow(void **stat
     free(engine);
 }
 
-/* A process on a shared address can use a 64th of the QPNs. */
+/* A process on a shared address has a 64th of the QPNs, and uses 15 in 16 of them. */
 static void qpn_prefix__of_an_engine__limits_the_number_of_queue_pairs(void **state)
 {
     (void)state;

@@ -30,7 +30,7 @@ struct fake_port {
     uint32_t lengths[FAKE_QUEUE];
     uint32_t head, tail;
 
-    bool mended;           /* links with "broken" in their options open */
+    bool mended;           /* links with "broken" open */
     bool breaks_otherwise; /* such a link fails with another error message than before */
     bool link_up;
     bool gone;               /* the link never comes up again */
@@ -42,12 +42,12 @@ struct fake_port {
     void (*sends)(void);     /* function that is called for each burst, or NULL */
     void (*receiving)(void); /* function that is called for each receive(), or NULL */
 
+    bool let_open; /* links with "slow" may open */
     /* Counts of the device's actions. */
-    bool let_open;
     uint32_t begins; /* calls of open() */
     uint32_t opens, closes, receives, arms, link_looks, sent;
     uint32_t multicasts,
-        reports; /* frames to groups, and membership reports; not counted in `sent`, never reset */
+        reports; /* calls of multicast(), and membership reports, which `sent` does not count */
     uint32_t received_by_arm; /* .receives at the last arm() */
     uint32_t services;        /* services in the last call, 0 before the first call */
     uint32_t service_locks, service_unlocks, forks, ways;
@@ -62,13 +62,13 @@ struct fake_port {
     int close_pipe; /* gets a byte when the port is closed; -1: none */
 };
 
-/* The only port of this process, open or not. A link with "broken" in its options fails to open. A
+/* The only port of this process, open or not. A link with "broken" in its text fails to open. A
  * link with "polled" has no descriptor. A link with "slow" opens only after fake_let_open(). */
 extern struct fake_port fake;
 extern struct uro_port_driver fake_drivers[]; /* the first has the links fake0, fake1, ... */
 
-/* Resets the port between tests of one process. Counters are 0, the queue is empty, the link is up,
- * and a burst can be sent. */
+/* Empties the queue, and sets `receives`, `arms`, `link_looks` and `sent` to 0. The device can send
+ * a burst afterwards. */
 void fake_reset(void);
 
 /* Injects an echo request from 10.0.0.2 to 10.0.0.1. The engine replies with one frame at once. */

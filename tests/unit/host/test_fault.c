@@ -283,7 +283,7 @@ static void sent_to_a_handler(void)
     (void)raise(SIGSEGV);
 }
 
-/* A SIGSEGV that a process sends with a fault-like address has no effect on registered memory. */
+/* Sends SIGSEGV to this thread with the address of unmapped registered memory, as in a fault. */
 static void send_to_itself(void)
 {
     siginfo_t info = { .si_signo = SIGSEGV, .si_code = SI_QUEUE };

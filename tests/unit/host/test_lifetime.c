@@ -84,7 +84,7 @@ static void opens_on_its_thread(void)
     MUST(sigismember(&fake.opener_signals, SIGALRM) == 1);
     MUST(sigismember(&fake.opener_signals, SIGINT) == 1);
     MUST(sigismember(&fake.opener_signals, SIGTERM) == 1);
-    MUST(sigismember(&fake.opener_signals, SIGSEGV) == 0); /* unmapped.c */
+    MUST(sigismember(&fake.opener_signals, SIGSEGV) == 0); /* host/unmapped.c handles SIGSEGV */
 
     sigset_t ours;
     MUST(pthread_sigmask(SIG_BLOCK, NULL, &ours) == 0);

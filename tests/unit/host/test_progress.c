@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests which thread runs the engine. Frames get a response whatever the program does. Each thread
- * gets the lock. No thread runs while there is no work. One process has a device for each mode.
+ * gets the lock. No thread runs while there is no work. Each test runs in its own process.
  */
 #include "support/check.h"
 
@@ -14,7 +14,7 @@
 #include "host/device.h"
 #include "stage.h"
 
-/* Events that a program would get. */
+/* Numbers of events that a program would get. */
 static atomic_uint downs, ups, speeds, gones, removals;
 
 static void ignore(struct uro_device *of, const struct uro_event *event)

@@ -12,12 +12,12 @@
 #include "host/device.h"
 #include "support/must.h"
 
-#define SENDS 40u /* more frames than the engine keeps for itself at once */
+#define SENDS 40u /* more frames than the loop of the engine can hold */
 
 static char capture[] = "/tmp/uroce_test_round_XXXXXX";
 
-/* Blocks that a leak checker would report otherwise. It does not search the engine's mapped memory
- * for pointers. */
+/* Blocks that a leak checker would report otherwise, because it does not search the engine's mapped
+ * memory for pointers. */
 static void *taken[16];
 static uint32_t taken_count;
 

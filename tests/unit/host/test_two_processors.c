@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_two_processors.c - simulates two hosts that share two processors, in virtual time. Each kind
- * of program must get its packets without a thread switch, and must not lose its processor to the
+ * of program must get its packets with few thread switches, and must not lose its processor to the
  * service thread.
  *
  * Each host has a program and a service thread over host/sched.h. A processor runs one thread, step

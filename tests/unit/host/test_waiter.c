@@ -301,7 +301,7 @@ static void inject_one_more(void)
     fake_inject_echo(&fake.port.mac);
 }
 
-/* From now on, each round receives a frame, which causes no event. The waiting thread sleeps. */
+/* From now on, each round receives a frame, which causes no event. A thread must wait already. */
 static void keep_engine_busy(void)
 {
     const uint32_t receives = fake_read(&fake.receives);

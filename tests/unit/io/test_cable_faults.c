@@ -48,7 +48,7 @@ static void faults_read__wrong_option__refused(void **state)
     }
 }
 
-/* Begins the frames of a direction with these faults. */
+/* The faults of one direction of a cable. */
 struct direction {
     struct uro_impair_plan plan;
     struct uro_impair_flow flow;

@@ -169,7 +169,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* The payload of frame @number, of which the last byte is the number. */
+/* Returns the payload of frame @number. Its last byte is @number. */
 static const uint8_t *payload_of(char number)
 {
     static uint8_t payload[PAYLOAD];

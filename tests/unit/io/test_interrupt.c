@@ -4,7 +4,8 @@
 
 #include "io/dpdk/interrupt.h"
 
-/* Lets @count sleeps leave frames without an interrupt. */
+/* Reports @count sleeps without an interrupt, after which frames wait. Returns whether the last
+ * report changed `polled`. */
 static bool miss(struct uro_interrupt *interrupt, uint32_t count)
 {
     bool changed = false;

@@ -65,8 +65,8 @@ static void connect__only_by_polling_for_frames__connects(void **state)
     assert_false(uro_memif_is_up(uro_memif_of(server)));
 }
 
-/* Payload for a queue pair stays in shared memory. A frame is copied if the engine parses more than
- * its headers. */
+/* A long packet to a queue pair stays in shared memory. Short frames are copied. Frames are also
+ * copied if the engine parses more than their headers. */
 static void frame__data_is_shared__everything_else_is_copied(void **state)
 {
     (void)state;

@@ -100,7 +100,8 @@ static void raw_tap__shared_address__gets_packets_of_its_qpn_prefix(void **state
     sock.share = NULL;
 }
 
-/* Receives packets of other members at the broker's end of a shared address, and returns them. */
+/* Takes a packet for another member, which the port forwards to its broker. Sends the packet back
+ * as the broker does, and returns the verdict on it. */
 static enum verdict passed_verdict(int broker)
 {
     static uint8_t record[URO_HUB_RECORD];

@@ -586,7 +586,7 @@ static void requests__several_in_a_datagram__get_answers_in_order(void **state)
         struct message message = next_message(f);
         assert_int_equal(number(&message, RDMA_NLDEV_ATTR_DEV_INDEX), answers % 2);
     }
-    assert_int_equal(answers, 64); /* the most answers to one request */
+    assert_int_equal(answers, 64); /* the largest number of requests in one datagram */
 }
 
 int main(void)

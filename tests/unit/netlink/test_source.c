@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests the devices that are read from a tree, and the counters from the files of processes. */
+/* Tests the devices that are read from a tree like /sys, and the counters from the files of
+ * processes. */
 #include "netlink/source.h"
 #include "stats/writer.h"
 

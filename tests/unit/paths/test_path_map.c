@@ -195,7 +195,7 @@ static void map__signs_of_gpu_memory__exist_nowhere(void **state)
     expect_as_it_is("/sys/module/nvidia");
 }
 
-/* Programs that list a directory open these two entries, as well. */
+/* Programs that list a directory also open its entries `.` and `..`. */
 static void map__dots_inside__are_resolved_in_the_tree(void **state)
 {
     (void)state;

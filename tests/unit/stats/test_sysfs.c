@@ -236,7 +236,7 @@ static void sysfs__device_with_another_address__is_not_counted(void **state)
 
 #define READS 300
 
-/* Counts until the parent kills it. */
+/* Counts packets until the parent kills this process. */
 static void count_on(const int ready)
 {
     struct uro_stats_writer writer;

@@ -369,7 +369,7 @@ static void read__written_meanwhile__is_not_taken(void **state)
     ask();
     (void)begin(QPS);
     end();
-    atomic_fetch_add(&writer.page->table.version, 1); /* killed inside the next table */
+    atomic_fetch_add(&writer.page->table.version, 1); /* as if killed while it writes a table */
     assert_int_equal(answer_last(), -EINPROGRESS);
 }
 

@@ -8,7 +8,7 @@
 
 #include "ucma/plt_hook.h"
 
-/* got_library.c: linked once with -z now and -z relro, as Debian links librdmacm. */
+/* got_library.c is linked with -z now and -z relro, as Debian links librdmacm. */
 long got_library_pid(void);
 long got_library_uid(void);
 
@@ -53,7 +53,8 @@ static void plt_hook__installed__redirects_calls_of_the_library_only(void **stat
     assert_int_equal(got_library_uid(), getuid());
 }
 
-/* A page that stays writable splits the library's mapping. */
+/* Returns the number of writable mappings of the library. A page that stays writable adds a
+ * mapping. */
 static unsigned writable_mappings(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");

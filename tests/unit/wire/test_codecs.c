@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_codecs.c - tests every header: decodes known octets, and encodes and decodes random
+/* test_codecs.c - tests the codecs of headers: decodes known octets, and encodes and decodes random
  * values. */
 #include "base/mark.h"
 #include "support/check.h"

@@ -85,7 +85,7 @@ static void frame__one_bit_changed__only_masked_fields_pass(void **state)
 static uint8_t made[MADE_FRAME_MAX];
 static uint8_t data[4200];
 
-/* A SEND of 19 octets. */
+/* Returns a SEND of 19 octets. */
 static struct uro_frame plain(bool v6)
 {
     return plain_frame(v6, 0x04, data, 19);
@@ -346,7 +346,7 @@ static void frame__wrong_opcode_version_or_length__have_distinct_results(void **
     assert_true(uro_mark_hit("WIRE.LENGTH"));
 }
 
-/* The packets have every opcode, and each packet ends after one of its first 64 octets. */
+/* The packets have every opcode, and 0 to 63 octets between the BTH and the ICRC. */
 static void frame__roce_part_of_any_length__no_read_behind_its_end(void **state)
 {
     (void)state;

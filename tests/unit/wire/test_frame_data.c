@@ -15,7 +15,7 @@
 static uint8_t made[MADE_FRAME_MAX];
 static uint8_t data[4200];
 
-/* A WRITE of 600 octets. */
+/* Returns a WRITE of 600 octets. */
 static struct uro_frame plain(bool v6)
 {
     struct uro_frame frame = plain_frame(v6, 0x0a, data, 600);
@@ -159,7 +159,8 @@ static void is_data__any_opcode_to_qp1__is_false(void **state)
     }
 }
 
-/* The shortest frame with its headers, its padding and an ICRC. Callers pass longer frames. */
+/* Tests the shortest frame with its headers, padding and ICRC, and a frame that is one octet
+ * shorter. */
 static void is_data__too_short_for_its_headers__is_false(void **state)
 {
     (void)state;
@@ -276,7 +277,8 @@ static void split_frame__every_opcode_with_payload__is_read_like_a_whole_frame(v
     assert_true(opcodes > 8 * 40);
 }
 
-/* Changes one bit: in the head any bit that the ICRC covers, behind the head any bit. */
+/* Changes one bit at a time, from the BTH to the ICRC. The ICRC must detect the change, except in
+ * the octet that routers may change. */
 static void split_frame__one_bit_changed__is_refused(void **state)
 {
     struct uro_rng rng;

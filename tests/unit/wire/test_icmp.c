@@ -15,7 +15,7 @@ static void ip_sum__example_of_the_rfc__is_right(void **state)
     assert_int_equal(uro_ip_sum_finish(uro_ip_sum(0, octets, sizeof octets)), (uint16_t)~0xddf2u);
 }
 
-/* Computes the checksum word by word, as the RFC describes it. */
+/* Computes the checksum octet by octet, from its definition. */
 static uint16_t naive(const uint8_t *octets, size_t length)
 {
     uint32_t sum = 0;
@@ -130,7 +130,7 @@ static void icmp__neighbor_messages__decode_reverses_encode(void **state)
     }
 }
 
-/* Each message violates one rule of RFC 4861, section 7.1. */
+/* Each refused message violates one rule of RFC 4861, section 7.1. */
 static void icmp__neighbor_message_that_violates_the_rfc__is_refused(void **state)
 {
     struct uro_ip ip = ip_of(true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_ip.c - the fast parser of plain IPv4 packets agrees with the complete parser. */
+/* test_ip.c - tests that the fast parser of plain IPv4 packets agrees with the complete parser. */
 #include "support/check.h"
 
 #include <string.h>

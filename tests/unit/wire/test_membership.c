@@ -265,8 +265,8 @@ static void membership__malformed_queries__are_refused(void **state)
     assert_true(uro_mark_hit("MCAST.QUERY.FORM"));
 }
 
-/* Random octets, in memory of exactly their length. No octet beyond them may be read. A changed bit
- * of a message must be detected by its checksum. */
+/* Cut messages are in memory of exactly their length, so that memory checkers detect reads beyond
+ * their end. The checksum must detect each changed bit of a message. */
 static void membership__cut_or_changed__is_never_a_query(void **state)
 {
     static const char *const queries[] = { IGMP3_GENERAL, IGMP3_SOURCES, IGMP2_GENERAL,

@@ -117,8 +117,8 @@ static void text__frames_other_than_roce__have_a_line(void **state)
     assert_string_equal(line, "64 bytes !neither IPv4, IPv6 nor ARP");
 }
 
-/* Checks the text line of an IP packet with @length octets of @protocol. Corrects the checksums of
- * ICMP and IGMP; that of ICMPv6 must be right with its pseudo header. */
+/* Checks the text line of an IP packet with @length octets of @protocol. Writes the right checksum,
+ * which must be 0 in @octets. */
 static void expect_ip(const char *from, uint8_t protocol, const uint8_t *octets, uint32_t length,
                       const char *expected)
 {

@@ -94,7 +94,7 @@ def share(row: Figure) -> float | None:
 
 
 def as_svg(machine: str, found: dict[str, tuple[str, list[Figure]]]) -> str:
-    """Draws a bar for each row that has an aim. The full width is twice the aim."""
+    """Draws a bar for each row that has an aim and a value. The full width is twice the aim."""
     bars = [(f"{key} {row.name}", share(row)) for key, (_, rows) in found.items() for row in rows
             if share(row) is not None]
     height = TOP + LINE * len(bars) + 12

@@ -38,7 +38,7 @@ ROWS = {
     "CM": (f"Connections, {connections.COUNT} at once, by cmtime", connections.rows),
     "M": ("This machine: one core, and a link without engines", limits.rows),
 }
-OTHERS = 0.1  # with --write: most cores that other programs may use in the seconds before the measurement
+OTHERS = 0.1  # with --write: largest number of cores that other programs may use in the seconds before the measurement
 
 
 def busy_seconds() -> float:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails if a header does not compile alone. All headers are compiled as C11, the public headers also as C++."""
+"""Fails if a header of lib/, include/ or tests/support/ does not compile alone as C11, or those of lib/io/dpdk as GNU C11.
+With --cxx, only checks that the headers of include/ compile as C++."""
 import concurrent.futures
 import os
 import pathlib

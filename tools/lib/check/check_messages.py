@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lists every text that a user can see, and fails if a text has a word that is hard to understand.
+"""Fails if a text that a user can see has a word that is hard to understand.
 
-    check_messages.py [--list] [ROOT]     --list: prints FILE:LINE: TEXT, and never fails
+    check_messages.py [--list] [ROOT]     --list: prints FILE:LINE: TEXT of every text, and never fails
 
 A message says what happened, why, and what to do. The check knows only some words. The author of a
 message must still read it as a stranger would.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails if a .c file has more than 800 lines, another file more than 500, or a C function more than 60. Also lists the files that
-are near their limit."""
+"""Fails if a .c file has more than 800 lines, a header or script more than 500, or a C function more than 60. Also lists the files
+with more than 350 lines."""
 import pathlib
 import re
 import sys

@@ -25,7 +25,7 @@ import tally
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SUITES = ("tidy", "unit", "scenario", "sim", "replay", "api", "system", "interop")
-SLOW = "interop"  # tests with a virtual machine of one processor
+SLOW = "interop"  # uses only half of the machine
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dhot_asserts=true", "-Doptimization=2"]
 SANITIZER_ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                  "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
@@ -68,7 +68,7 @@ def build(stage: str, compiler: str, options: list[str]) -> pathlib.Path | None:
 
 
 def run_until(command: list[str], end: threading.Event, env: dict[str, str]) -> None:
-    """Runs a command, and terminates it at the end."""
+    """Runs a command, and terminates it when @end is set."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env) as process:
         while process.poll() is None:
             if end.wait(0.5):
@@ -77,8 +77,8 @@ def run_until(command: list[str], end: threading.Event, env: dict[str, str]) -> 
 
 
 def build_ahead(stages: list[str], end: threading.Event) -> None:
-    """Builds the next stages while a slow suite uses only half of the machine, until that suite has ended. On a busy
-    machine, the low priority would then delay the next stage, so build() does the rest. Ignores errors, because build() prints them."""
+    """Builds the next stages at low priority while the slow suite runs, until @end is set. Then build() does the rest, because on a
+    busy machine the low priority would delay the next stage. Ignores errors, because build() prints them."""
     for stage in stages:
         where = ROOT / f"build-{stage}"
         compiler, options, _, _ = STAGES[stage]

@@ -29,7 +29,7 @@ class Bandwidth:
 class Latency:
     size: int
     iterations: int
-    typical: float  # median of half of the round trip, us
+    typical: float  # half of the round trip: the median, or the average of a run with -D, us
     average: float
     p99: float
     p999: float

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs a server and its client over uroce, connected by shared memory (memif).
 
-Needs neither root nor hugepages. If root calls this module, the programs run as the user nobody, provided that nobody can
-execute them. The module ends only processes that it started. The socket of the link is in a new directory.
+Needs neither root nor hugepages. If root calls this module, the programs run as the user nobody, provided that this user can
+execute uroce. The module ends only processes that it started. The socket of the link is in a new directory.
 """
 import os
 import pathlib
@@ -57,7 +57,7 @@ class Run:
 
 
 def fails_by_itself(status: int | None) -> bool:
-    """Returns whether the program failed because of its own bug: perftest divides by zero when a stream gets no packet for a
+    """Returns whether the program ended with an error status or SIGFPE. perftest divides by zero when a stream gets no packet for a
     second."""
     return status is not None and (status > 0 or status == -signal.SIGFPE)
 
@@ -91,7 +91,7 @@ def wait_for(holds, seconds: float) -> bool:
 
 
 def wait_exactly(holds, seconds: float) -> bool:
-    """Waits until holds() is true, at most exactly @seconds. Used for conditions that must not become true."""
+    """Waits until holds() is true. Returns false after @seconds, also on a busy machine."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -106,8 +106,8 @@ def end_politely(_number: int, _frame: object) -> None:
 
 
 def plain_user(*paths: pathlib.Path) -> list[str]:
-    """Returns a command that starts a program as the user nobody. The command is empty if the caller is not root, or if nobody
-    cannot read and execute one of the paths."""
+    """Returns a command that starts a program as the user nobody. The command is empty if the caller is not root, if setpriv is
+    missing, or if this user cannot read and execute each of the paths."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         return []
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]

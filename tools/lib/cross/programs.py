@@ -55,7 +55,7 @@ class Mixed(pairs.Pair):
 
 
 def result(text: str) -> str:
-    """Returns the last line with figures, or a text that there is none."""
+    """Returns the last line with figures, or "no figures"."""
     lines = [line for line in text.splitlines() if FIGURES.match(line)]
     return " ".join(lines[-1].split()) if lines else "no figures"
 

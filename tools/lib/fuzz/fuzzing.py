@@ -24,7 +24,7 @@ AFL_ENV = {"AFL_SKIP_CPUFREQ": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1"
            # afl-fuzz requires these options of ASan. AFL++ does not check for leaks; libFuzzer does.
            "ASAN_OPTIONS": "abort_on_error=1:symbolize=0:detect_leaks=0"}
 AFL_SMOKE = "wire_frame"  # the only target that tools/check builds for AFL++
-STACK_LINES = 24  # printed lines of a sanitizer report, enough for its first stack trace
+STACK_LINES = 24  # lines of a sanitizer report in which report_of() looks for functions, enough for its first stack trace
 INPUT_MAX = 4096  # bytes; longer inputs take more time and find no more errors
 
 

@@ -3,8 +3,8 @@
 set -eu
 say() { printf 'package: %s\n' "$*" >&2; }
 
-# Prints the version of meson.build. Adds the day and hash of the commit, unless the commit has the tag of a release. In a copy of
-# the tree without git, the file .package-version has the version.
+# Prints the version of meson.build. Adds the day and hash of the commit, unless the commit has the tag of a release. If the file
+# .package-version exists, prints it instead: a copy of the tree has no git.
 version_of() {
   local version commit
   [ ! -f .package-version ] || { cat .package-version; return; }
@@ -16,7 +16,7 @@ version_of() {
   printf '%s\n' "$version"
 }
 
-# Copies the files that git tracks to the directory. Without git, copies the tree without builds.
+# Copies the tree to the directory, without files that git ignores. Without git, copies the tree without builds.
 copy_tree() {
   mkdir -p "$1"
   if git rev-parse --git-dir >/dev/null 2>&1; then

@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 OWNER = 12345  # user ID that is not in /etc/passwd of the image
 SECONDS = 120
 NET = "10.88.0"
-# Runs as the first process of a container. $1: its files, $2: addresses of hosts, $3: a directory for /captures.
+# Runs as the first process of a container. $1: its files, $2: its /etc/hosts, $3: its /captures, $4: its address, then its command.
 INNER = r"""
 set -eu
 files=$1 hosts=$2 captures=$3 address=$4; shift 4
@@ -124,7 +124,7 @@ def wants(text: str, pattern: str) -> None:
 
 
 def mpi(image: Image) -> None:
-    """Compiles a program here, where the image has no compiler, and runs it in the image."""
+    """Compiles a program on this machine, because the image has no compiler, and runs it in the image."""
     if shutil.which("mpicc") is None:
         print("\nOpen MPI was not run: mpicc is not installed (libopenmpi-dev)")
         return

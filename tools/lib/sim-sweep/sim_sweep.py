@@ -88,7 +88,7 @@ def shrink(runner: Runner, seed: int) -> tuple[list[str], int]:
 
 
 def record(path: pathlib.Path, first: int, done: int, took: float, failed: int | None) -> None:
-    """Appends one line to tests/sim/sweeps.txt."""
+    """Appends one line to the table @path."""
     date, commit = revision.today(ROOT)
     cells = (date, commit, done, first, first + done - 1, round(done / took),
              "none" if failed is None else f"seed {failed}")

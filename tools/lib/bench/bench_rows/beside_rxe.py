@@ -130,7 +130,7 @@ class Kind:
 
 @dataclass
 class Alone:
-    """The rate of a link without engines, for comparison with the rate of uroce over this link."""
+    """A measurement of a link without engines, for comparison with that of uroce over this link."""
     name: str
     frames: str  # arguments of port_rate: LENGTH SECONDS MODE
     read: object

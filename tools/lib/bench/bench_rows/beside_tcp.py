@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P5: uroce compared with the kernel's TCP, which iperf3 and UCX use. The programs run on a pair of interfaces between two
-namespaces. On one machine, memif is compared with TCP over loopback."""
+"""P5: uroce compared with the kernel's TCP, which iperf3 and UCX use. First, the programs run on a pair of interfaces between two
+namespaces. Then, without namespaces, memif is compared with TCP over loopback."""
 import contextlib
 import json
 import shutil

@@ -79,7 +79,7 @@ def libraries(build: pathlib.Path) -> list[pathlib.Path]:
 
 @contextlib.contextmanager
 def guests(build: pathlib.Path):
-    """Returns the guests (server, client) with rxe and with the libraries of uroce."""
+    """Starts the guests (server, client) with rxe and with the libraries of uroce."""
     if os.geteuid() != 0:
         raise sides.Unavailable("not root: cannot make a network namespace")
     sides.must(sides.RXE_PEER.parent / "build-image", "-k", KERNEL)
@@ -102,7 +102,7 @@ def guests(build: pathlib.Path):
 
 
 def once(server: sides.Rxe, client: sides.Rxe, prepare: str, listens: str) -> str:
-    """Returns the output of cmtime. The shell commands @prepare run first."""
+    """Returns the output of the client's cmtime. On each side, the shell commands @prepare run first."""
     own, peer = (f"10.77.0.{side.number}" for side in (client, server))
     served = prepare.format(own=peer) + SERVE.format(own=peer)
     server.run(f"({served}) >/dev/null 2>&1 & {UNTIL.format(listens=listens)}")

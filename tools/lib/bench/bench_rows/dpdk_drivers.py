@@ -15,7 +15,7 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 SECONDS = 120
 MTU = 4200
 RETH = 16   # bytes of the header of a WRITE
-SAMPLES = 3  # rates of a second each that testpmd prints
+SAMPLES = 3  # rates to use at least; testpmd prints the rate of each second
 AIM_RATIO = 0.8
 # Name, device of the server, device of the client. There is no row for DPDK's memif: its client does not connect again if both
 # sides start at the same moment, as those of perftest do.

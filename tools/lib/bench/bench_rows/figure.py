@@ -39,7 +39,7 @@ class Figure:
     aim_ratio: float | None = None  # aim of the ratio: the value divided by that of the limit or peer
     less: bool = False              # true if a smaller value is better
     beside: Figure | None = None    # the limit or the peer, measured in turn with this row
-        # Several peers, measured in turn with this row. The best peer becomes `beside`.
+        # more limits or peers, measured in turn with this row
     rivals: list[Figure] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     pairs: dict[int, list[tuple[float, float]]] = field(default_factory=dict)  # key: id() of the other figure
@@ -81,7 +81,7 @@ class Figure:
             self.pairs.setdefault(id(other), []).append((self.values[-1], other.values[-1]))
 
     def reached(self) -> bool | None:
-        """Returns whether all aims are reached; None when there is no aim or no run."""
+        """Returns whether all aims are reached, or None if there is no aim or the value of an aim is missing."""
         pairs = [(self.median if self.values else None, self.aim), (self.ratio, self.aim_ratio)]
         known = [(is_, aim) for is_, aim in pairs if aim is not None]
         if not known or any(is_ is None for is_, _ in known):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The limits of this machine: the programs of tests/bench."""
+"""Measures limits of this machine with programs of tests/bench."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ SECONDS = 120
 SEND_AND_ACK = "24+20"
 MEMIF = "net_memif{n},role={role},socket={where}/link.sock"
 HEADERS = 58  # bytes of the headers and the ICRC of a frame
-# Runs the following command with two connected interfaces, in a new network namespace that ends with the command.
+# Connects two interfaces in a new network namespace, and then runs its arguments as a command. unshare makes the namespace.
 BETWEEN_INTERFACES = """
 set -e
 ip link add link0 type veth peer name link1
@@ -69,7 +69,7 @@ def port(bench: Bench, key: str, length: int, *kind: str) -> float:
 
 
 def interfaces(bench: Bench, driver: str, mtu: int, payload: int) -> float:
-    """Returns the GB/s of frames with @payload bytes between two interfaces."""
+    """Returns the GB/s of payload between two interfaces, in frames with @payload bytes."""
     octets = payload + HEADERS
     found = fields(bench, "port_rate", *(f"net_{driver}{n},iface=link{n}" for n in range(2)), str(octets), "1", "icrc",
                    prefix=("unshare", "--net", "sh", "-c", BETWEEN_INTERFACES.format(mtu=mtu)))

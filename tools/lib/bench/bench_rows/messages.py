@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P1: the rate of messages of 64 bytes over one queue pair, with 128 outstanding messages and a processor for each side."""
+"""P1: the rate of messages of 64 bytes over one queue pair with 128 outstanding messages. Except where a row says so, each side has
+its own processor."""
 import re
 
 from bench_rows import limits, stock
@@ -10,11 +11,12 @@ RING = "ring, {what}"
 ONE_CORE = "both engines on one core, {what}"
 MEMIF = "memif, {tool} -s 64{more}"
 LIST = ("-l", "32")
-IMPAIR = "loss:0.01%,delay:2us,seed:7"  # of the sender's link, in both directions
+IMPAIR = "loss:0.01%,delay:2us,seed:7"  # faults of the sender's link, in both directions
 
 
 def engine_ns(bench: Bench, *arguments: str, messages: int = 1_000_000, each: int = 0) -> float:
-    """Returns the processor time of both engines together for one message. Each queue pair has @each outstanding messages."""
+    """Returns the processor time of both engines together for one message. Each queue pair has @each outstanding messages. If
+    @each is 0, the queue pairs send in turn and have 128 outstanding messages in total."""
     words = [*arguments, *("1", "0")[len(arguments) - 2:], str(bench.count(messages)), str(each)]
     return float(re.match(r"([\d.]+) ns", limits.said(bench.build, "engine_rate", *words))[1])
 

@@ -14,7 +14,7 @@ from bench_rows.messages import engine_ns
 AIM_CYCLES = 400
 PROGRAM = "engine_parts"  # engine_rate, built so that the linker does not merge identical functions
 MESSAGES = 10_000  # messages of the first run; the second run has twice as many
-# A function belongs to the first pattern that matches its name. The name of a static function begins with its file.
+# A function belongs to the first pattern that matches its name. part_of() puts uro_FILE_ before the name of a static function.
 PARTS = (
     (r"uro_crc32_|uro_icrc", "ICRC, with the payload's copy"),
     (r"uro_(tx|copy)_|^mem(cpy|move|set)|_mem(cpy|move|set)_", "writing frames and memory"),
