@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 
 #include "support/must.h"
@@ -141,10 +142,23 @@ static void transmit__ring_of_an_engine_is_full__frames_wait_in_order(void **sta
     assert_string_equal(received(1), "b");
 }
 
+/* Receives all frames of the engine. Returns the number of the last one. */
+static uint32_t drain(uint32_t engine)
+{
+    struct uro_pkt pkts[URO_PORT_BURST];
+    uint32_t count, last = UINT32_MAX;
+
+    while ((count = uro_port_receive(ports[engine], pkts, URO_PORT_BURST)) > 0) {
+        last = number_in(pkts[count - 1].octets, pkts[count - 1].length);
+        uro_port_release(ports[engine], pkts, count);
+    }
+    return last;
+}
+
 static void transmit__to_a_group_while_one_ring_is_full__each_gets_the_frame_once(void **state)
 {
     (void)state;
-    const uint32_t count = fill_ring(0);
+    (void)fill_ring(0);
     transmit(2, "*a");
     assert_int_equal(uro_port_tx_free_count(ports[2]), 0);
     assert_int_equal(receive_numbers(1, 0), URO_PORT_BURST);
@@ -153,9 +167,7 @@ static void transmit__to_a_group_while_one_ring_is_full__each_gets_the_frame_onc
     assert_string_equal(sent(), "a");
     assert_string_equal(received(0), "a");
     assert_string_equal(received(2), "");
-    uint32_t taken = URO_PORT_BURST;
-    while (taken < count - 5)
-        taken += receive_numbers(1, taken) > 0 ? URO_PORT_BURST : 0;
+    assert_int_equal(drain(1), 'a');
 }
 
 /* ---- the link --------------------------------------------------------------- */
@@ -342,7 +354,6 @@ static void join__after_a_close__frames_of_before_are_gone(void **state)
     const struct uro_tx waits = tx_of('w', 'b');
     uro_port_transmit(ports[1], &waits, 1);
     close_engine(1);
-    transmit(2, "");
     inner.tx_free = URO_PORT_BURST;
     transmit(0, "2c");
     ports[1] = uro_engines_port_join(ports[0], 1);
@@ -422,6 +433,189 @@ static void forked__each_port__calls_the_inner_port_for_the_first_only(void **st
     assert_string_equal(received(1), "b");
 }
 
+/* ---- threads ------------------------------------------------------------------ */
+
+/* The lock of the ports protects these. */
+static uint32_t made_count; /* frames that have arrived on the link */
+static uint32_t left_count; /* frames that have left by the link */
+static uint32_t tx_calls;   /* calls of tx_free_count(): the link has space from time to time */
+
+static atomic_uint errors, done_count;
+
+/* Makes frames arrive for each engine in turn. The engines' ports lock the inner port. */
+static uint32_t busy_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
+{
+    const uint32_t left = ENGINES * LINK_EACH - made_count;
+    const uint32_t count = max < 20 ? max : 20;
+
+    (void)port;
+    for (uint32_t i = 0; i < count && i < left; i++, made_count++) {
+        const struct uro_tx tx = tx_of((char)('1' + made_count % ENGINES), made_count / ENGINES);
+        uro_tx_write(&tx, inner.arrives[i].octets);
+        pkts[i] = (struct uro_pkt){ .octets = inner.arrives[i].octets, .length = FRAME };
+    }
+    return count < left ? count : left;
+}
+
+static void busy_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
+{
+    (void)port;
+    (void)pkts;
+    for (uint32_t i = 0; i < count; i++)
+        memset(inner.arrives[i].octets, 0xee, FRAME);
+}
+
+static uint32_t busy_tx_free_count(struct uro_port *port)
+{
+    (void)port;
+    return tx_calls++ % 7;
+}
+
+static void busy_transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
+{
+    (void)port;
+    uro_tx_write(tx, inner.sent[0]);
+    left_count += count;
+}
+
+static bool busy_arm(struct uro_port *port)
+{
+    (void)port;
+    return made_count == ENGINES * LINK_EACH;
+}
+
+static void busy_disarm(struct uro_port *port)
+{
+    (void)port;
+}
+
+static uint32_t busy_wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
+{
+    (void)port;
+    fds[0] = inner.fd;
+    return 1;
+}
+
+static void busy_close(struct uro_port *port)
+{
+    (void)port;
+    inner.closed++;
+}
+
+static const struct uro_port_ops busy_ops = {
+    .datapath = { .receive = busy_receive,
+                  .release = busy_release,
+                  .tx_free_count = busy_tx_free_count,
+                  .transmit = busy_transmit },
+    .sleep = { .wait_fds = busy_wait_fds, .arm = busy_arm, .disarm = busy_disarm },
+    .control = { .close = busy_close },
+};
+
+/* The work of the thread of an engine. */
+struct work {
+    pthread_t thread;
+    uint32_t engine;
+    uint32_t from_link, from_engine; /* frames received */
+    uint32_t sent;                   /* frames to the next engine */
+};
+
+/* Checks that the frames of each sender arrive in order. */
+static uint32_t receive_some(struct work *work)
+{
+    struct uro_port *port = ports[work->engine];
+    struct uro_pkt pkts[URO_PORT_BURST];
+    const uint32_t count = uro_port_receive(port, pkts, URO_PORT_BURST);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t number = uro_get_be32(pkts[i].octets + AT_NUMBER);
+        const uint32_t expected =
+            (number & LOCAL) != 0 ? LOCAL | work->from_engine++ : work->from_link++;
+        atomic_fetch_add(&errors, number != expected || pkts[i].length != FRAME);
+    }
+    if (count > 0)
+        uro_port_release(port, pkts, count);
+    return count;
+}
+
+/* Sends frames to the next engine, and some to the link. */
+static uint32_t send_some(struct work *work)
+{
+    const uint32_t space = uro_port_tx_free_count(ports[work->engine]);
+    const char next = (char)('1' + (work->engine + 1) % ENGINES);
+    struct uro_tx burst[5];
+    uint32_t count = 0;
+
+    for (; count < 4 && count < space && work->sent < LOCAL_EACH; count++)
+        burst[count] = tx_of(next, LOCAL | work->sent++);
+    if (count > 0 && count < space && work->sent % 32 == 0)
+        burst[count++] = tx_of('w', 0);
+    if (count > 0)
+        uro_port_transmit(ports[work->engine], burst, count);
+    return count;
+}
+
+static void sleep_until_woken(struct work *work)
+{
+    struct uro_port *port = ports[work->engine];
+    int fds[URO_PORT_FDS_MAX];
+    struct pollfd polled[URO_PORT_FDS_MAX];
+    const uint32_t count = uro_port_wait_fds(port, fds);
+
+    for (uint32_t i = 0; i < count; i++)
+        polled[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    if (!uro_port_arm(port)) {
+        (void)sched_yield();
+        return;
+    }
+    if (poll(polled, count, (int)patience(SLEEP_MS)) != 1)
+        atomic_fetch_add(&errors, 1);
+    uro_port_disarm(port);
+}
+
+static void *engine_main(void *context)
+{
+    struct work *work = context;
+    bool done = false;
+
+    while (atomic_load(&done_count) < ENGINES && atomic_load(&errors) == 0) {
+        const uint32_t moved = receive_some(work) + send_some(work);
+        const bool has_all = work->from_link == LINK_EACH && work->from_engine == LOCAL_EACH &&
+                             work->sent == LOCAL_EACH;
+        if (has_all && !done)
+            atomic_fetch_add(&done_count, 1);
+        done = has_all;
+        if (moved == 0 && !done && work->sent == LOCAL_EACH)
+            sleep_until_woken(work);
+        else if (moved == 0)
+            (void)sched_yield();
+    }
+    return NULL;
+}
+
+static void threads__each_runs_an_engine__no_frame_and_no_wake_up_is_lost(void **state)
+{
+    struct work works[ENGINES] = { 0 };
+
+    (void)state;
+    reset_inner();
+    inner.port.ops = &busy_ops;
+    made_count = left_count = tx_calls = 0;
+    atomic_store(&errors, 0);
+    atomic_store(&done_count, 0);
+    open_ports(ENGINES);
+    for (uint32_t i = 0; i < ENGINES; i++) {
+        works[i].engine = i;
+        assert_int_equal(pthread_create(&works[i].thread, NULL, engine_main, &works[i]), 0);
+    }
+    for (uint32_t i = 0; i < ENGINES; i++)
+        assert_int_equal(pthread_join(works[i].thread, NULL), 0);
+    assert_int_equal(atomic_load(&errors), 0);
+    for (uint32_t i = 0; i < ENGINES; i++) {
+        assert_int_equal(works[i].from_link, LINK_EACH);
+        assert_int_equal(works[i].from_engine, LOCAL_EACH);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +642,8 @@ int main(void)
         cmocka_unit_test_teardown(open__no_descriptor_is_left__caller_still_owns_the_inner_port,
                                   stop_engines),
         TEST(forked__each_port__calls_the_inner_port_for_the_first_only),
+        cmocka_unit_test_teardown(threads__each_runs_an_engine__no_frame_and_no_wake_up_is_lost,
+                                  stop_engines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
