@@ -62,10 +62,10 @@ uint32_t uro_frame_ring_free_count(struct uro_frame_ring *ring)
     return URO_FRAME_RING_SLOTS - (atomic_load(&ring->tail) - atomic_load(&ring->head));
 }
 
-uint8_t *uro_frame_ring_begin(struct uro_frame_ring *ring, uint32_t length)
+uint8_t *uro_frame_ring_begin(struct uro_frame_ring *ring, uint32_t length, uint32_t reserved)
 {
     (void)pthread_mutex_lock(&ring->lock);
-    if (uro_frame_ring_free_count(ring) == 0) {
+    if (uro_frame_ring_free_count(ring) <= reserved) {
         (void)pthread_mutex_unlock(&ring->lock);
         return NULL;
     }

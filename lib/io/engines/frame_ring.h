@@ -37,12 +37,12 @@ void uro_frame_ring_free(struct uro_frame_ring *ring);
 void uro_frame_ring_open(struct uro_frame_ring *ring);
 void uro_frame_ring_close(struct uro_frame_ring *ring);
 
-/* Returns the number of frames that the ring accepts now. More may have space a moment later. */
+/* Returns the number of free slots. Other threads may change it. */
 uint32_t uro_frame_ring_free_count(struct uro_frame_ring *ring);
 
 /* Returns the slot for a frame of @length bytes, and takes the lock until uro_frame_ring_commit().
- * Returns NULL, without the lock, if the ring is full. */
-uint8_t *uro_frame_ring_begin(struct uro_frame_ring *ring, uint32_t length);
+ * Returns NULL, without the lock, if at most @reserved slots are free. */
+uint8_t *uro_frame_ring_begin(struct uro_frame_ring *ring, uint32_t length, uint32_t reserved);
 /* Puts the frame that was written to the slot. */
 void uro_frame_ring_commit(struct uro_frame_ring *ring, uint32_t length, bool summed, bool weak);
 /* Wakes the receiver if it sleeps. Call this after the last frame of a burst. */

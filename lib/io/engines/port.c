@@ -81,8 +81,8 @@ static uint32_t existing(const struct device *device, uint32_t targets)
 
 /* ---- receiving ------------------------------------------------------------ */
 
-/* Returns how many frames each other ring of an engine accepts. Frames that do not fit stay in the
- * inner port. */
+/* Returns how many frames the ring of each other engine accepts. Frames that do not fit stay in the
+ * inner port. Inner port locked, so until the frames are handed over, no engine uses this space. */
 static uint32_t ring_space(struct device *device, uint32_t except)
 {
     uint32_t least = URO_PORT_BURST;
@@ -101,7 +101,7 @@ static void hand_over(struct device *device, const struct uro_pkt *pkt, uint32_t
 {
     for (uint32_t i = 0; i < device->engines && pkt->length <= device->frame_max; i++) {
         struct uro_frame_ring *ring = &device->ports[i]->ring;
-        uint8_t *slot = (targets >> i & 1) != 0 ? uro_frame_ring_begin(ring, pkt->length) : NULL;
+        uint8_t *slot = (targets >> i & 1) != 0 ? uro_frame_ring_begin(ring, pkt->length, 0) : NULL;
         if (slot == NULL)
             continue;
         uro_pkt_copy(pkt, slot, pkt->length);
@@ -203,7 +203,8 @@ static void release(struct uro_port *uro, struct uro_pkt *pkts, uint32_t count)
 
 /* ---- sending -------------------------------------------------------------- */
 
-/* Puts a frame into the rings of the engines @targets. Returns the engines whose rings are full. */
+/* Puts a frame into the rings of the engines @targets. Returns the engines whose rings are full. A
+ * burst of slots stays free for frames that another engine receives from the inner port now. */
 static uint32_t send_to_engines(struct device *device, const struct uro_tx *tx, uint32_t targets)
 {
     const uint32_t length = uro_tx_length(tx);
@@ -212,7 +213,7 @@ static uint32_t send_to_engines(struct device *device, const struct uro_tx *tx, 
     for (uint32_t i = 0; i < device->engines; i++) {
         if ((targets >> i & 1) == 0)
             continue;
-        uint8_t *slot = uro_frame_ring_begin(&device->ports[i]->ring, length);
+        uint8_t *slot = uro_frame_ring_begin(&device->ports[i]->ring, length, URO_PORT_BURST);
         if (slot == NULL) {
             full |= 1u << i;
             continue;

@@ -294,6 +294,15 @@ bool wakes(uint32_t engine)
     return poll(polled, count, 0) > 0;
 }
 
+void fill_ring_from_link(void)
+{
+    for (uint32_t i = 0; i < RING_SLOTS; i++)
+        arrive_one('2', i);
+    for (uint32_t i = 0; i < RING_SLOTS; i += URO_PORT_BURST)
+        assert_string_equal(received(0), "");
+    assert_int_equal(inner.next, inner.arrived);
+}
+
 uint32_t fill_ring(uint32_t from)
 {
     uint32_t number = 0;

@@ -54,8 +54,8 @@ void open_ports(uint32_t engines);
 int start_engines(void **state);
 void close_engine(uint32_t engine);
 int stop_engines(void **state);
-/* Describes an RC SEND ONLY with the number @number. @to: '1' to '9', an engine of this device; '0',
- * QP 1 of this device; 'w', a host on the link; '*', a group. */
+/* Describes an RC SEND ONLY with the number @number. @to: '1' to '9', the QPN prefix of an engine
+ * of this device; '0', QP 1 of this device; 'w', a host on the link; '*', a group. */
 struct uro_tx tx_of(char to, uint32_t number);
 /* Makes a frame arrive on the link. */
 void arrive_one(char to, uint32_t number);
@@ -70,8 +70,10 @@ const char *received(uint32_t engine);
 /* Returns the letters of the frames that left by the link since the last call. */
 const char *sent(void);
 bool wakes(uint32_t engine);
-/* Fills the ring of engine 1 with frames of engine @from, numbered from 0. Returns their number. The
- * last burst of them does not fit completely. */
+/* Fills the ring of engine 1 with frames of the link, numbered from 0, which engine 0 receives. */
+void fill_ring_from_link(void);
+/* Fills the ring of engine 1 with frames of engine @from, numbered from 0. Returns their number.
+ * The last frames of them wait for space. */
 uint32_t fill_ring(uint32_t from);
 /* Receives at most a burst of frames, which must have the numbers from @first on. Returns their
  * number. */

@@ -15,7 +15,7 @@
 
 #define SLEEP_MS   10000u
 #define LINK_EACH  20000u      /* frames of the link to each engine, in the test with threads */
-#define LOCAL_EACH 20000u      /* frames of each engine to the next one */
+#define LOCAL_EACH 20000u      /* frames of each engine to the next engine */
 #define LOCAL      0x80000000u /* in the number of a frame from another engine */
 
 /* ---- sending ---------------------------------------------------------------- */
@@ -142,7 +142,7 @@ static void transmit__ring_of_an_engine_is_full__frames_wait_in_order(void **sta
     assert_string_equal(received(1), "b");
 }
 
-/* Receives all frames of the engine. Returns the number of the last one. */
+/* Receives all frames of the engine. Returns the number of the last frame. */
 static uint32_t drain(uint32_t engine)
 {
     struct uro_pkt pkts[URO_PORT_BURST];
@@ -338,7 +338,10 @@ static void close__first_engine_sleeps__others_have_no_link(void **state)
 static void close__full_ring__frames_of_others_no_longer_wait(void **state)
 {
     (void)state;
-    (void)fill_ring(2);
+    fill_ring_from_link();
+    const struct uro_tx waits = tx_of('2', 'c');
+    uro_port_transmit(ports[2], &waits, 1);
+    assert_int_equal(uro_port_tx_free_count(ports[2]), 0);
     arrive("1a2b");
     assert_string_equal(received(0), "");
     close_engine(1);
@@ -434,6 +437,27 @@ static void forked__each_port__calls_the_inner_port_for_the_first_only(void **st
 }
 
 /* ---- threads ------------------------------------------------------------------ */
+
+/* Fills the ring of engine 1, as another thread would. */
+static void fill_ring_meanwhile(void)
+{
+    struct uro_tx burst[URO_PORT_BURST];
+
+    inner.during_receive = NULL;
+    for (uint32_t i = 0; i < URO_PORT_BURST; i++)
+        burst[i] = tx_of('2', i);
+    for (uint32_t sent_count = 0; sent_count < RING_SLOTS; sent_count += URO_PORT_BURST)
+        uro_port_transmit(ports[2], burst, URO_PORT_BURST);
+}
+
+static void receive__ring_is_filled_during_the_inner_receive__no_frame_is_lost(void **state)
+{
+    (void)state;
+    arrive("2a1b");
+    inner.during_receive = fill_ring_meanwhile;
+    assert_string_equal(received(0), "b");
+    assert_int_equal(drain(1), 'a');
+}
 
 /* The lock of the ports protects these. */
 static uint32_t made_count; /* frames that have arrived on the link */
@@ -642,6 +666,7 @@ int main(void)
         cmocka_unit_test_teardown(open__no_descriptor_is_left__caller_still_owns_the_inner_port,
                                   stop_engines),
         TEST(forked__each_port__calls_the_inner_port_for_the_first_only),
+        TEST(receive__ring_is_filled_during_the_inner_receive__no_frame_is_lost),
         cmocka_unit_test_teardown(threads__each_runs_an_engine__no_frame_and_no_wake_up_is_lost,
                                   stop_engines),
     };

@@ -55,12 +55,12 @@ static uint32_t length_of(uint32_t number)
     return FRAME_MAX - number % 100;
 }
 
-/* Puts a frame that has its number in its first and in its last bytes. Returns false if the ring is
- * full. */
-static bool put(uint32_t number)
+/* Puts a frame that has its number in its first and in its last bytes. Returns false if at most
+ * @reserved slots are free. */
+static bool put_unless(uint32_t number, uint32_t reserved)
 {
     const uint32_t length = length_of(number);
-    uint8_t *slot = uro_frame_ring_begin(ring, length);
+    uint8_t *slot = uro_frame_ring_begin(ring, length, reserved);
 
     if (slot == NULL)
         return false;
@@ -68,6 +68,12 @@ static bool put(uint32_t number)
     memcpy(slot + length - sizeof number, &number, sizeof number);
     uro_frame_ring_commit(ring, length, number % 2 != 0, number % 3 != 0);
     return true;
+}
+
+/* Does the same for a ring without reserved slots. */
+static bool put(uint32_t number)
+{
+    return put_unless(number, 0);
 }
 
 /* Returns the number of the frame. Uses no assert if the frame is whole, because cmocka's asserts
@@ -148,6 +154,19 @@ static void ring__full__accepts_frames_after_a_release(void **state)
     assert_true(put(URO_FRAME_RING_SLOTS));
     assert_false(put(1000));
     take(1, URO_FRAME_RING_SLOTS);
+}
+
+static void ring__reserved_slots_are_left__accepts_no_other_frame(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < URO_FRAME_RING_SLOTS - BURST; i++)
+        assert_true(put_unless(i, BURST));
+    assert_false(put_unless(1000, BURST));
+    assert_true(put_unless(URO_FRAME_RING_SLOTS - BURST, 0));
+    take(0, 1);
+    assert_false(put_unless(1000, BURST));
+    take(1, 1);
+    assert_true(put_unless(URO_FRAME_RING_SLOTS - BURST + 1, BURST));
 }
 
 static void ring__more_frames_than_slots__order_is_kept(void **state)
@@ -410,6 +429,7 @@ int main(void)
         TEST(ring__frames__are_lent_in_order),
         TEST(ring__lent_frames__stay_until_they_are_released),
         TEST(ring__full__accepts_frames_after_a_release),
+        TEST(ring__reserved_slots_are_left__accepts_no_other_frame),
         TEST(ring__more_frames_than_slots__order_is_kept),
         TEST(ring__counters_overflow__order_is_kept),
         cmocka_unit_test_setup_teardown(ring__not_open__discards_frames, start, stop),
