@@ -14,8 +14,8 @@
 #include "support/patience.h"
 
 #define SLEEP_MS   10000u
-#define LINK_EACH  20000u      /* frames of the link to each engine, in the test with threads */
-#define LOCAL_EACH 20000u      /* frames of each engine to the next engine */
+#define LINK_EACH  5000u       /* frames of the link to each engine, in the test with threads */
+#define LOCAL_EACH 5000u       /* frames of each engine to the next engine */
 #define LOCAL      0x80000000u /* in the number of a frame from another engine */
 
 /* ---- sending ---------------------------------------------------------------- */

@@ -15,7 +15,7 @@
 
 #define FRAME_MAX   1518u
 #define BURST       32u
-#define FRAMES      20000u          /* of each thread */
+#define FRAMES      5000u           /* of each thread */
 #define PUT_BURST   7u              /* frames of a thread until it wakes the receiver */
 #define WAITS       (3 * PUT_BURST) /* frames until the thread waits for the receiver */
 #define SLEEP_MS    10000u
