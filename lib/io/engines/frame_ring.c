@@ -59,7 +59,8 @@ uint32_t uro_frame_ring_free_count(struct uro_frame_ring *ring)
 {
     if (!atomic_load(&ring->open))
         return URO_FRAME_RING_SLOTS;
-    return URO_FRAME_RING_SLOTS - (atomic_load(&ring->tail) - atomic_load(&ring->head));
+    const unsigned head = atomic_load(&ring->head); /* before `tail`, which is never behind it */
+    return URO_FRAME_RING_SLOTS - (atomic_load(&ring->tail) - head);
 }
 
 uint8_t *uro_frame_ring_begin(struct uro_frame_ring *ring, uint32_t length, uint32_t reserved)

@@ -493,11 +493,14 @@ static void close_port(struct uro_port *uro)
 /* The child leaves the memory as it is, because a thread of the parent may have the lock. */
 static void forked(struct uro_port *uro)
 {
-    struct port *port = port_of(uro);
+    const struct port *port = port_of(uro);
+    const struct device *device = port->device;
 
-    if (port->index == 0)
-        uro_port_forked(port->device->inner);
-    (void)close(port->ring.fd);
+    if (port->index != 0)
+        return;
+    uro_port_forked(device->inner);
+    for (uint32_t i = 0; i < device->engines; i++)
+        (void)close(device->ports[i]->ring.fd);
 }
 
 static const struct uro_port_ops ops = {
