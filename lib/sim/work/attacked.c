@@ -20,7 +20,7 @@
 #define OPCODES      32u        /* opcodes of a transport service */
 #define AHEAD        5u         /* PSNs that most forged PSNs may be ahead of the last PSN */
 #define BEHIND       4u
-#define ASIDE        24u /* bytes outside a range */
+#define ASIDE        24u   /* bytes outside a range */
 #define FORGED_LOW   0x30u /* lowest value of forged bytes, which differ from the canary */
 #define FORGED_ALL   0x40u /* number of values of forged bytes */
 #define LENGTH_HUGE  0x80000000u

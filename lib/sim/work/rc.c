@@ -16,8 +16,8 @@
 #define NO_OPERATION  12u /* a value that is not an opcode */
 #define ATOMIC_LENGTH 8u
 /* Factor of the probability that a request about a memory window is wrong. */
-#define MW_FACTOR   4u
-#define LOW_BYTE    0xffu
+#define MW_FACTOR 4u
+#define LOW_BYTE  0xffu
 /* Factor of the probability that a window in use is invalidated, since there are few occasions. */
 #define RUDE_FACTOR 8u
 
