@@ -16,8 +16,8 @@
 #define ROUNDS     8u
 
 struct asked {
-    uint32_t source; /* address position of the requester */
-    uint32_t dest;
+    uint32_t source; /* requester: position in uro_capture.addresses */
+    uint32_t dest;   /* responder: position in uro_capture.addresses */
     uint32_t psn;
     uint32_t count;
     uint32_t flows[CANDIDATES];
