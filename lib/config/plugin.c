@@ -2,8 +2,8 @@
 /* plugin.c - finds and loads the plug-ins in UROCE_LIB_DIR, in the installation of this library or
  * program, or in the build tree.
  *
- * A plug-in describes its drivers (struct uro_port_plugin). This file contains no names of drivers
- * or options.
+ * A plug-in describes its drivers and their options (struct uro_port_plugin). This file names only
+ * the plug-ins.
  */
 #define _GNU_SOURCE /* secure_getenv, dladdr1 */
 #include "config/plugin.h"
@@ -59,8 +59,8 @@ static const char *chosen_directory(void)
     return chosen != NULL && chosen[0] != '\0' ? chosen : NULL;
 }
 
-/* Drivers that are not in a plug-in. An entry is complete before its number is counted, since
- * readers take no lock. */
+/* Drivers that are not in a plug-in. Readers take no lock, so an entry is written before
+ * `added_count` includes it. */
 static const struct uro_port_driver *added[URO_PLUGIN_ADDED_MAX];
 static atomic_uint added_count;
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
