@@ -29,9 +29,10 @@
 #include "base/mark.h"
 #include "core/limits.h"
 
-#define LEFT_ARMED  256u /* with at most so many, a timer stays armed after its wait ended */
+#define LEFT_ARMED  256u /* up to this number of armed timers, no timer is cancelled after a wait */
 #define RNR_FOREVER 7
-/* Values of rnr_retries_left if RNR retries have no limit: during the waits, and after a record */
+/* Values of rnr_retries_left if RNR retries have no limit: since the first RNR NAK, and since
+ * uro_req_retry_rnr_is_long() returned true. */
 #define RNR_WAITING   6
 #define RNR_REPORTED  5
 #define RETRY_FOREVER 7
