@@ -48,8 +48,8 @@ URO_NODISCARD int uro_host_remove(const char *name);
 /* Returns the device with this name, or NULL. Thread: any. */
 struct uro_device *uro_host_find(const char *name);
 
-/* Returns all entries of the configuration, for `uroce devices`. An incorrect entry has a text in
- * `problem`. NULL-terminated. */
+/* Returns all entries of the configuration, for the commands of `uroce`. An incorrect entry has a
+ * text in `problem`. The list is NULL-terminated. */
 const struct uro_device_config *const *uro_host_config(void);
 
 /* Returns whether this process is a child that was created without the handlers of fork(). In such
@@ -112,8 +112,8 @@ struct uro_device *uro_device_of_parent(const struct uro_device *device);
 
 /* With engines=, a device has several engines, so that threads can use different queue pairs at the
  * same time. Each engine has a struct uro_device of its own, with a port, a lock and a service
- * thread. Functions with an engine lock work on the engine of the struct that they get. All engines
- * have the same registered memory.
+ * thread. A function that needs an engine lock works on the engine whose struct is its argument.
+ * All engines have the same registered memory.
  *
  * The first engine is the device of uro_host_devices(). It starts and ends the others, and has the
  * connections of rdma_cm and the events of the port. */
@@ -149,8 +149,9 @@ struct uro_shard *uro_device_shard(struct uro_device *device);
 uro_time uro_device_now(void);
 
 /* Returns the wall clock, in ns since 1970, at the time @now of uro_device_now(). The caller keeps
- * *@offset between calls, and sets it to 0 before the first call. The results keep the order and
- * the distances of the times @now, unless the clock is set. */
+ * *@offset between calls, and sets it to 0 before the first call. A call corrects *@offset if the
+ * clock was set, or if this call measures the difference of the clocks more exactly. Between two
+ * corrections, the results differ by exactly as much as the times @now. */
 uint64_t uro_host_wall_time(uro_time now, uint64_t *offset);
 
 /* Runs one round of limited length in the calling thread, unless another thread runs the engine.
@@ -161,8 +162,9 @@ void uro_device_progress(struct uro_device *device, bool posted);
  * back. */
 void uro_device_polled(struct uro_device *device);
 
-/* Makes the service thread run the engine at once, because the program is about to wait for events.
- * Called by ibv_req_notify_cq and ibv_get_cq_event. */
+/* Leaves the engine to the service thread, because the program is about to wait for events. Wakes
+ * the service thread, unless packets wake it already or a waiting thread runs the engine. Called by
+ * ibv_req_notify_cq, ibv_get_cq_event and rdma_get_cm_event. */
 void uro_device_hand_over(struct uro_device *device);
 
 /* ---- calls that fail on purpose --------------------------------------------- */
@@ -170,8 +172,8 @@ void uro_device_hand_over(struct uro_device *device);
 /* Returns whether the device has fail=. */
 bool uro_device_injects(const struct uro_device *device);
 
-/* Counts a call. Returns the rule of fail= by which the call fails and its number in *@count, or
- * NULL. Thread: any. */
+/* Counts a call. If the call must fail, returns the rule of fail= that says so, and writes the
+ * number of the call to *@count. Otherwise returns NULL. Thread: any. */
 const struct uro_inject_rule *uro_device_count_call(struct uro_device *device,
                                                     enum uro_inject_call call, uint32_t *count);
 
@@ -181,7 +183,7 @@ enum uro_port_event {
     URO_PORT_ACTIVE,
     URO_PORT_ERR,
     URO_PORT_SPEED, /* after ACTIVE: the link has another speed than before it went down */
-    URO_PORT_GIDS,  /* only from fail=, because addresses do not change while a process runs */
+    URO_PORT_GIDS,  /* only from fail=, because the GIDs of a device never change */
     URO_PORT_GONE   /* last event, once, after ERR */
 };
 
@@ -204,8 +206,9 @@ struct uro_conn_handlers {
     void (*resolved)(struct uro_device *device, struct uro_resolve *resolve);
     /* Called after URO_PORT_GONE, without the engine lock. */
     void (*removed)(struct uro_device *device);
-    /* Copies the identifiers of the device to @rows, at most @capacity of them; NULL counts them.
-     * Returns the number of identifiers, or -EAGAIN if another thread changes them now. */
+    /* Copies the identifiers of the device to @rows, at most @capacity of them. Only counts them if
+     * @rows is NULL. Returns the number of identifiers, or -EAGAIN if another thread changes them
+     * now. */
     int (*list)(const struct uro_device *device, struct uro_snapshot_id *rows, uint32_t capacity);
 };
 void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers);
