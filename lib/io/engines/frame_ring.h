@@ -33,7 +33,7 @@ struct uro_frame_ring {
 URO_NODISCARD int uro_frame_ring_init(struct uro_frame_ring *ring, uint32_t frame_max);
 void uro_frame_ring_free(struct uro_frame_ring *ring);
 
-/* Opens the ring. Frames of an earlier time are discarded. Receiver only. */
+/* Opens the ring, and discards frames that are still in the ring. Receiver only. */
 void uro_frame_ring_open(struct uro_frame_ring *ring);
 void uro_frame_ring_close(struct uro_frame_ring *ring);
 

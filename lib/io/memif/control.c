@@ -20,7 +20,7 @@
 
 #define FDS_MAX 4u /* descriptors that fit beside a message; more than the protocol sends */
 #define WATCHED_MAX                                                                                \
-    8 /* descriptors in the epoll of a port: listener, called or timer, control, doorbell */
+    8 /* more than a port has in its epoll: listener, `called` or `timer`, control, doorbell */
 
 union fds {
     struct cmsghdr header;

@@ -25,7 +25,7 @@ struct uro_packet_tx_frame {
     uint8_t *ether; /* the Ethernet header, after the virtio header */
     uint32_t length;
     uint32_t head;    /* bytes before the UDP payload; 0: no packet can be appended */
-    uint32_t segment; /* UDP payload of the first packet, bytes */
+    uint32_t segment; /* UDP payload of the first packet, bytes; valid if `head` is not 0 */
     uint32_t packets;
     struct iovec octets;
 };
@@ -82,8 +82,9 @@ static void begin(struct uro_packet_tx *tx, const struct uro_tx *frame, uint8_t 
     };
 }
 
-/* Appends a packet. The kernel increments the identification for each packet, starting from 0. The
- * engine writes 0 into all its packets. */
+/* Appends a packet. The ICRC covers the IPv4 identification. The engine writes 0 as the
+ * identification of each packet, but the kernel changes it to 0, 1, 2 and so on in the packets of a
+ * frame. So the ICRC is computed with the identification that the kernel will write. */
 static void append(struct uro_packet_tx_frame *to, const struct uro_tx *frame, uint32_t payload)
 {
     const bool v6 = to->head == URO_GSO_HEAD_MAX;

@@ -7,12 +7,12 @@
  *
  *   port.c             opens and closes the port
  *   link_options.c     name and options of a link
- *   sock.c             one socket: its options, and the errors that the network reports; which
- *                      process has a port that cannot be bound
+ *   sock.c             one socket: its options, and the errors that the network reports; finds the
+ *                      process that uses the port if bind() fails
  *   network_error.c    prints these errors, and keeps some of them for the engine
  *   addresses.c        whether the addresses of the port are usable
- *   share.c            an address that several processes use, by the broker `uroce hub` (hub.h);
- *                      locks a service ID for one of these processes
+ *   share.c            an address that several processes share with the help of the broker,
+ *                      `uroce hub` (hub.h); locks a service ID for one of these processes
  *   hub_directory.c    the directory where these processes find each other
  *   rx.c               converts datagrams to frames
  *   tx.c               converts frames to datagrams, and sends those of one message in one call
@@ -65,8 +65,8 @@ struct uro_udp_port {
     uint32_t mtu_then;              /* minimum MTU of the interfaces at opening; 0: unknown */
     struct uro_groups groups;
     struct uro_undelivered undelivered;
-    uint32_t rounds;   /* counts receive(); a few rounds also read from the brokers */
-    uint32_t unlooked; /* following calls of arm() that do not look for packets */
+    uint32_t rounds;   /* calls of receive(); every 16th call also reads from the brokers */
+    uint32_t unlooked; /* number of the next calls of arm() that skip the check for packets */
     struct uro_rx rx;
     struct uro_udp_tx tx;
 };
