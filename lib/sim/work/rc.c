@@ -440,9 +440,9 @@ static void spoil(struct sim_endpoint *end, struct sim_request *request)
         }
         return;
     }
-    request->flush.selectivity = 0; /* FLUSH of the whole region has no range to exceed */
+    request->flush.selectivity = 0; /* FLUSH of a range: only a range can be too long */
     if (request->length == 0 || (request->opcode == UROCE_FLUSH && way == SIM_FAULT_BAD_LKEY))
-        return; /* keys and addresses of zero bytes are not checked */
+        return; /* zero bytes: keys and addresses are not checked; FLUSH: there is no lkey */
     if (way == SIM_FAULT_BAD_LKEY || way == SIM_FAULT_UNSUPPORTED) {
         request->flags &= (uint8_t)~UROCE_INLINE; /* a request with these faults is not inline */
     } else if (!remote || (way == SIM_FAULT_MISALIGNED && !atomic)) {
@@ -739,7 +739,8 @@ static void revoke(struct sim_life *life)
                    end->rc->renewed == UINT64_MAX ? "deregistered" : "registered again");
 }
 
-/* The queue pair must be in the protection domain of its receives. */
+/* Sets the number, the type and the protection domain (PD) of an end. An XRC target has the PD of
+ * its SRQs, because its receives use that PD. */
 static void init(struct sim_endpoint *end, unsigned index)
 {
     const struct sim_life *life = end->life;
