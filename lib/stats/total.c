@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* total.c - adds the counters of an ended process to the total of the device, and removes the file
- * of the process.
+ * of the process. A file with failures or refused calls is renamed instead, for `uroce why`.
  *
  * No reader may see a counter decrease, or an event counted twice. The total therefore names the
  * last file that was added. rename() replaces the total, and only then is the file removed. If a
