@@ -67,7 +67,7 @@ static void drop(struct uro_ibv_domain *domain)
 }
 
 /* Finds or creates the domain that the attributes name. Returns NULL with errno on failure. The
- * errors are those of the kernel. */
+ * errors are those of the kernel, but O_EXCL without O_CREAT has no effect. */
 static struct uro_ibv_domain *obtain(struct ibv_context *context, int fd, int flags)
 {
     struct stat inode;
