@@ -234,7 +234,7 @@ static void async_event__access_refused__is_raised_by_the_responders_qp(void **s
     api_pair_close(&pair);
 }
 
-/* bug B10: a completion that a full CQ cannot take is always reported. */
+/* bug B10: a full CQ lost a completion. uroce raises CQ_ERR for this completion. */
 static void async_event__cq_full__is_raised_and_completions_are_kept(void **state)
 {
     const struct api *api = *state;

@@ -325,7 +325,7 @@ static void send__sender_blocks_own_packets__only_others_get_a_copy(void **state
     send_to(&m[0], ah, MULTICAST, 0x5a);
     api_expect(m[0].cq, 100, IBV_WC_SUCCESS);
     expect_recv(&m[1], 0, m[0].qp->qp_num, 0x5a);
-    send_to(&m[1], ah, MULTICAST, 0xa5); /* its receive is unused, and gets datagrams of others */
+    send_to(&m[1], ah, MULTICAST, 0xa5); /* the receive of m[0] is still unused */
     expect_recv(&m[0], 0, m[1].qp->qp_num, 0xa5);
     api_expect(m[1].cq, 100, IBV_WC_SUCCESS);
     for (int i = 0; i < 2; i++) {

@@ -322,7 +322,8 @@ static void close__number_reused_by_a_pipe__is_the_pipe(void **state)
     assert_int_equal(close(pipes[1]), 0);
 }
 
-/* The descriptors are closed by calls that the library does not intercept. */
+/* dup2() of a pipe, or a raw system call, closes a socket without a call of close(). The library
+ * notices this when the descriptor is used again. */
 static void close__by_a_call_that_is_not_intercepted__is_noticed(void **state)
 {
     const unsigned before = count_open();
