@@ -192,7 +192,7 @@ int main(int argc, char **argv)
     ONE_MUST(threads > 0 && threads <= THREADS_MAX / processes);
     struct board *board = new_board(threads * processes, strtod(argv[3], NULL));
     (void)alarm((unsigned)board->seconds +
-                GRACE); /* also ends this process if another process fails to start */
+                GRACE); /* ends this process, and so its children, if one of them hangs */
     for (unsigned i = 0; i < processes; i++) {
         pid_t child = fork();
         ONE_MUST(child >= 0);
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
         int status;
         ONE_MUST(wait(&status) > 0);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            return 1; /* the process has printed the cause */
+            return 1; /* a failed ONE_MUST has printed the cause */
     }
     print(board, threads * processes);
     return 0;
