@@ -9,11 +9,12 @@
  *   1 packet   argument bytes from the BTH on; addresses, lengths, QPN and ICRC are made right
  *   2 time     argument^2 microseconds pass
  *   3 recv     a receive of argument * 16 bytes is posted
- *   4 send     opcode argument & 7, length argument * 24; a datagram to address
- *              handle argument >> 3 & 3
+ *   4 send     opcode argument & 7, length argument * 24 (atomics: 8; LOCAL_INV: none); a
+ *              datagram goes to address handle argument >> 3 & 3
  *   5 output   everything that is due is sent
  *   6 modify   to state argument % 7
- *   7 choose   recv, send and modify are about queue pair argument % 5 from now on: RC first
+ *   7 choose   recv, send, more and modify are about queue pair argument % 5 from now on; before
+ *              the first choose, they are about RC
  *   8 more     as send: a window bound or invalidated, SEND with invalidate, FLUSH, ATOMIC_WRITE,
  *              or an unknown opcode
  *   9 long     as packet, argument * 4 bytes
