@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_inside.c - tests cases that lib/verbs can cause, but no program that uses include/uroce. The
- * caller provides the memory of responder resources, or requests have operations that the post
- * functions refuse. */
+/* test_inside.c - tests cases that no program can cause with include/uroce: the caller provides the
+ * memory of responder resources, requests that the post functions refuse, an alternate path, hidden
+ * receives, and an overflow of a CQ. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
