@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_kit.c - opens ports of the plug-in and sends frames whose contents can be verified. */
+/* port_kit.c - opens ports of the plug-ins and sends frames whose contents can be verified. */
 #define _GNU_SOURCE
 #include "system/port_kit.h"
 #include "support/patience.h"
@@ -39,7 +39,7 @@ static uro_port_open_fn *load(const char *variable, const char *otherwise)
 
     if (library == NULL)
         die(dlerror());
-    *(void **)&open_port = dlsym(library, URO_PORT_OPEN_SYMBOL); /* driver of DPDK's links */
+    *(void **)&open_port = dlsym(library, URO_PORT_OPEN_SYMBOL); /* only in liburoce-dpdk.so */
     if (open_port != NULL)
         return open_port;
     const struct uro_port_plugin *described = dlsym(library, URO_PORT_PLUGIN_SYMBOL);

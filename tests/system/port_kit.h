@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_kit.h - opens ports of the plug-in and sends frames whose contents can be verified.
+/* port_kit.h - opens ports of the plug-ins and sends frames whose contents can be verified.
  *
  * A frame of the kit has an Ethernet header with an otherwise unused type, a sequence number, its
  * length, and bytes that both numbers determine.

@@ -136,7 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
-            tap__without_root__error_has_the_reason), /* first test, because it forks */
+            tap__without_root__error_has_the_reason), /* first, to fork before DPDK starts */
         cmocka_unit_test(tap__frames_of_every_length__come_back),
         cmocka_unit_test(tap__both_sleep__every_frame_wakes),
         cmocka_unit_test(tap__all_signals_blocked__frames_arrive_and_no_signal_waits),
