@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests interfaces and machines with more addresses than a device can have. The test replaces the
- * addresses of lo. */
+/* Tests an interface with more addresses than a device can have, and a machine with more addresses
+ * than uroce reads. The test replaces the addresses of the machine with addresses of lo. */
 #include "support/check.h"
 
 #include <ifaddrs.h>

@@ -87,8 +87,8 @@ static void read_records(struct reports *reports, const struct uro_frame *frame)
         note(reports, frame->body[8 + i * size], v6, frame->body + 8 + i * size + 4);
 }
 
-/* Parses the report in s->frame. For an older version, records its one group with the message type.
- * Checks all other bytes. */
+/* Parses the report in s->frame. Records the one group of a report of IGMPv1, IGMPv2 or MLDv1 with
+ * the message type. Checks the router alert option, the hop limit, the checksum and the length. */
 static void read_report(struct stage *s)
 {
     struct reports *reports = &s->reports;

@@ -45,7 +45,7 @@ void ask_in(struct stage *s, bool v6, uint32_t length, const char *group, uint8_
 
 /* Reads all frames that the engine sends at @now, which must be reports. Writes their records to
  * s->reports. A report of an older version counts as a record with its message type. The last frame
- * is in s->frame. Returns the number of frames. */
+ * is in s->frame. Returns the number of records. */
 uint32_t listen_to(struct stage *s, uro_time now);
 bool reported(const struct stage *s, unsigned what, const char *group);
 void expect_frame(const struct stage *s, const char *hex);

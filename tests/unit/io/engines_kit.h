@@ -54,15 +54,15 @@ void open_ports(uint32_t engines);
 int start_engines(void **state);
 void close_engine(uint32_t engine);
 int stop_engines(void **state);
-/* Describes an RC SEND ONLY with the number @number. @to: '1' to '9', the QPN prefix of an engine
- * of this device; '0', QP 1 of this device; 'w', a host on the link; '*', a group. */
+/* Describes an RC SEND ONLY with the number @number. @to: '0' + N, a QPN of this device with the
+ * prefix N (1 to 16); '0', QP 1 of this device; 'w', a host on the link; '*', a group. */
 struct uro_tx tx_of(char to, uint32_t number);
 /* Makes a frame arrive on the link. */
 void arrive_one(char to, uint32_t number);
 void arrive(const char *frames);
 void transmit(uint32_t engine, const char *frames);
-/* Returns the number of a whole frame. Uses no assert if it is whole, because cmocka's asserts are
- * slow. */
+/* Returns the number in a frame. Fails the test if the frame is damaged. Calls no assert otherwise,
+ * because cmocka's asserts are slow. */
 uint32_t number_in(const uint8_t *octets, uint32_t length);
 const char *letters(const struct uro_pkt *pkts, uint32_t count);
 /* Calls receive() and release() once. Returns the letters of the frames. */
@@ -70,7 +70,8 @@ const char *received(uint32_t engine);
 /* Returns the letters of the frames that left by the link since the last call. */
 const char *sent(void);
 bool wakes(uint32_t engine);
-/* Fills the ring of engine 1 with frames of the link, numbered from 0, which engine 0 receives. */
+/* Makes frames arrive on the link until the ring of engine 1 is full. Their numbers begin at 0.
+ * Engine 0 receives the frames from the link and puts them into the ring. */
 void fill_ring_from_link(void);
 /* Fills the ring of engine 1 with frames of engine @from, numbered from 0. Returns their number.
  * The last frames of them wait for space. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests ICMP errors at a shared address. An error at any socket may be about a packet of any
- * process. A process handles errors of its own packets and forwards all errors. It handles errors
- * from the broker, but does not forward them again. */
+ * process. A process handles errors of its own packets, and sends all errors to the broker,
+ * `uroce hub`. It also handles errors that the broker forwards, but does not send them back. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "support/check.h"
 
@@ -216,8 +216,7 @@ static void forwarded__too_long__is_ignored(void **state)
     assert_string_equal(capture_stderr_text(capture), "");
 }
 
-/* Sends to many peers. The entries of some peers share a slot, and only the later of them is
- * found. */
+/* Notes many peers as recent. Some peers share a slot, and only the later of them is found. */
 static void recent_peers__many__most_are_found(void **state)
 {
     struct uro_gid to = peer;

@@ -53,7 +53,7 @@ static void grh__of_an_ipv6_header__is_the_header(void **state)
     expect(&grh, "fe80::1", "fd00::2");
 }
 
-/* rule UD.GRH. A sender that does not write the first octets may leave a 6 there. */
+/* rule UD.GRH. A stack that does not write the first 20 octets of the GRH may leave a 6 there. */
 static void grh__valid_as_ipv4_and_ipv6__is_ipv4_if_the_checksum_is_right(void **state)
 {
     uint8_t area[URO_GRH_LEN];
