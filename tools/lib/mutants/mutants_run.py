@@ -181,7 +181,8 @@ def ending(status: int | None) -> str:
 
 
 def by_seeds(command: list[str], seeds: int, pattern: str) -> str:
-    """Runs the simulator with @seeds seeds. Returns the message of the first failure, or an empty string."""
+    """Runs @command (the simulator or test_cm_storm) with @seeds seeds. Returns the message of the first failure, or an empty
+    string."""
     for first in range(1, seeds + 1, CHUNK):
         status, said = ran([word.format(first=first, count=CHUNK) for word in command])
         if status == 0:

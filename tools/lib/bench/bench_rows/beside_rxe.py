@@ -20,7 +20,7 @@ MIB = 1048576
 SECONDS = 60
 RUNS = 5  # several, because the speed of a virtual machine without KVM changes from run to run
 XDP_PROGRAMS = "*/bpf/xdp-dispatcher.o", "*/bpf/xsk_def_xdp_prog*.o"  # libxdp loads them
-MTU, XDP_MTU = 4200, 2200  # MTU of the interfaces; XDP_MTU is smaller, because a buffer of af_xdp has 3 KiB
+MTU, XDP_MTU = 4200, 2200  # MTU of the interfaces; XDP_MTU is smaller, because the largest MTU of af_xdp is 3400
 IB_MTU = {MTU: 4096, XDP_MTU: 2048}
 # rxe works only in the initial network namespace, so both interfaces are in this namespace. Routing rules make the packets
 # leave one interface and enter the other. Without the rules, the kernel would deliver the packets locally.

@@ -15,7 +15,7 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 
 MIB = 1048576
 SECONDS = 120
-MTU, XDP_MTU = 4500, 2200  # a buffer of af_xdp has 3 KiB, so the IB MTU there is 2048
+MTU, XDP_MTU = 4500, 2200  # the largest MTU of af_xdp is 3400, so the IB MTU there is 2048
 ALONE = {"af_packet": (MTU, 4096), "af_xdp": (XDP_MTU, 2048)}  # links measured without engines: MTU and payload of a frame
 
 
@@ -161,7 +161,7 @@ def bare_udp(bench: Bench, length: str) -> float:
 
 def beside_udp(bench: Bench, place: Place) -> list[Figure]:
     """Compares the UDP link with plain UDP datagrams of the same lengths. A SEND of 8 bytes has 24 bytes after the UDP header.
-    ib_send_lat also waits for the ACK of its SEND, which has 20 bytes. The kernel's time for both packets is the lower
+    ib_send_lat also waits for the ACK of its SEND. The ACK has 20 bytes. The kernel's time for both packets is the lower
     limit, because plain UDP programs do almost no work of their own."""
     settings = dict(place.links)["UDP"]
     what = f"{place.name}, UDP, 8 bytes, ib_send_lat, median"
