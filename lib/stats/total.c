@@ -221,6 +221,8 @@ static bool add(int directory, const char *name, const struct uro_stats_page *en
         error == -EINVAL) /* a damaged total, or a total of another version, whose counters may
                              have other meanings */
         (void)unlinkat(directory, path, 0);
+    else if (error != 0 && error != -ENOENT)
+        return false; /* the total may be readable later */
     if (error != 0) {
         *total = *ended;
         memset(&total->record, 0, sizeof total->record);

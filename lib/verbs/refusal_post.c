@@ -132,8 +132,9 @@ static const char *const mistakes[] = {
     [URO_WR_MISTAKE_INLINE_OPERATION] = "a READ or an atomic writes its buffer, which therefore "
                                         "cannot be inline data: use ibv_wr_set_sge",
     [URO_WR_MISTAKE_INLINE_LENGTH] = "there are too many bytes of inline data",
-    [URO_WR_MISTAKE_LENGTH] = "an atomic needs a buffer of 8 bytes, a message at most the MTU of "
-                              "its type, and an SRQ number at most 24 bits",
+    [URO_WR_MISTAKE_LENGTH] = "an atomic needs a buffer of 8 bytes, a datagram at most the path "
+                              "MTU, another message at most max_msg_sz, and an SRQ number at "
+                              "most 24 bits",
     [URO_WR_MISTAKE_DATAGRAM] = "ibv_wr_set_ud_addr needs a queue pair of type UD, an address "
                                 "handle of its PD, and a queue pair number of at most 24 bits",
     [URO_WR_MISTAKE_SRQN] = "ibv_wr_set_xrc_srqn needs a queue pair of type IBV_QPT_XRC_SEND",

@@ -67,7 +67,7 @@ static void drop(struct uro_ibv_domain *domain)
 }
 
 /* Finds or creates the domain that the attributes name. Returns NULL with errno on failure. The
- * errors are those of the kernel, but O_EXCL without O_CREAT has no effect. */
+ * errors are those of the kernel. */
 static struct uro_ibv_domain *obtain(struct ibv_context *context, int fd, int flags)
 {
     struct stat inode;
@@ -77,7 +77,7 @@ static struct uro_ibv_domain *obtain(struct ibv_context *context, int fd, int fl
     if (fstat(fd, &inode) != 0)
         return NULL;
     struct uro_ibv_domain *domain = find(uro_ibv_host(context), &inode);
-    if (domain != NULL && (flags & O_CREAT) && (flags & O_EXCL)) {
+    if (domain != NULL && (flags & O_EXCL)) {
         errno = EINVAL;
         return NULL;
     }

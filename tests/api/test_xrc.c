@@ -154,6 +154,8 @@ static void open_xrcd__wrong_arguments__has_the_errno_of_the_kernel(void **state
     assert_non_null(xrcd);
     assert_null(open_domain(api->context, fd, O_CREAT | O_EXCL));
     assert_int_equal(errno, EINVAL);
+    assert_null(open_domain(api->context, fd, O_EXCL));
+    assert_int_equal(errno, EINVAL);
     int other = temporary(); /* another inode, which has another domain */
     struct ibv_xrcd *second = open_domain(api->context, other, O_CREAT | O_EXCL);
     assert_non_null(second);
