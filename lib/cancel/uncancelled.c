@@ -128,6 +128,9 @@ GUARDED(int, puts, (const char *text), text)
 
 /* ---- variadic functions --------------------------------------------------------------------- */
 
+/* Returns whether open() has a mode argument. O_TMPFILE contains the bit of O_DIRECTORY. */
+#define HAS_MODE(flags) (((flags)&O_CREAT) != 0 || ((flags)&O_TMPFILE) == O_TMPFILE)
+
 int __wrap_open64(const char *path, int flags, ...);
 int __real_open64(const char *path, int flags, ...);
 
@@ -136,9 +139,8 @@ int __wrap_open64(const char *path, int flags, ...)
     URO_UNCANCELLED;
     va_list more;
 
-    va_start(more, flags); /* the mode is used only if a file is created */
-    int fd =
-        __real_open64(path, flags, (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0);
+    va_start(more, flags);
+    int fd = __real_open64(path, flags, HAS_MODE(flags) ? va_arg(more, mode_t) : 0);
     va_end(more);
     return fd;
 }
@@ -152,8 +154,7 @@ int __wrap_openat64(int directory, const char *path, int flags, ...)
     va_list more;
 
     va_start(more, flags);
-    int fd = __real_openat64(directory, path, flags,
-                             (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0);
+    int fd = __real_openat64(directory, path, flags, HAS_MODE(flags) ? va_arg(more, mode_t) : 0);
     va_end(more);
     return fd;
 }

@@ -42,7 +42,8 @@ static int hook_open(const char *path, int flags, ...)
 
     if (strcmp(path, DEVICE) == 0)
         return open_device(flags);
-    if (flags & (O_CREAT | O_TMPFILE)) {
+    /* O_TMPFILE contains the bit of O_DIRECTORY. */
+    if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE) {
         va_list more;
         va_start(more, flags);
         mode = va_arg(more, mode_t);
