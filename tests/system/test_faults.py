@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests programs during faults: peers are killed or stopped, interfaces go down or vanish, memory and disks are full. Writes TAP.
 
-    test_faults.py build [--match REGEX]     UROCE_FAULT_SEED chooses when peers of survivor.c are killed,
+    test_faults.py build [--match REGEX]     UROCE_FAULT_SEED chooses when peers are killed,
     UROCE_FAULT_ROUNDS how often.
 """
 import errno
@@ -30,7 +30,8 @@ SHORT_STOP = 0.3  # seconds
 LONG_STOP = 3     # seconds
 PATIENT = ["-t", "18"]  # long ACK timeout: on a busy machine, a peer may need up to 8 s to respond
 SEED = int(os.environ.get("UROCE_FAULT_SEED", "1"))
-ROUNDS = int(os.environ.get("UROCE_FAULT_ROUNDS", "2"))  # number of kills of a process
+ROUNDS = int(os.environ.get("UROCE_FAULT_ROUNDS", "2"))  # number of kills of a process whose peer continues
+PAIR_ROUNDS = int(os.environ.get("UROCE_FAULT_ROUNDS", "3"))  # number of kills of a process whose peer ends, too
 FILE_HEADER = 24  # bytes of a capture without frames
 FLOWS = re.compile(r"octets, \d+ messages")  # output of the program that checks every byte
 
@@ -155,9 +156,9 @@ def killed(case: Case, victim: str) -> None:
     """Repeatedly kills one side, and starts both sides again over the same link. The client must detect by itself that its peer
     is gone. The server only responds and cannot detect this, so the test ends it."""
     survivor = "client" if victim == "server" else "server"
-    rng = random.Random(1)
+    rng = random.Random(SEED)
     with pairs.Pair(case.uroce) as pair:
-        for _ in range(3):
+        for _ in range(PAIR_ROUNDS):
             run = Checked(case, pair, 1000, patience=[])
             run.flow(1 + rng.randrange(40))
             run.signal(victim, signal.SIGKILL)
