@@ -411,8 +411,9 @@ static void calls__out_of_order__einval(void **state)
     assert_int_equal(uro_conn_reject(s->b.conn, 28, NULL, 0, s->now), -EINVAL);
 }
 
-/* The connection is closed before the engine has sent the REQ. So no REQ is sent. */
-static void close__before_the_req_was_sent__nothing_is_sent(void **state)
+/* The connection is closed before the engine has sent the REQ. Only the REJ that withdraws the
+ * request is sent. */
+static void close__before_the_req_was_sent__only_the_rej_is_sent(void **state)
 {
     struct managers *s = *state;
 
@@ -421,6 +422,7 @@ static void close__before_the_req_was_sent__nothing_is_sent(void **state)
     s->a.conn = NULL;
     managers_settle(s);
     assert_int_equal(s->a.sent[URO_CM_REQ], 0);
+    assert_int_equal(s->a.sent[URO_CM_REJ], 1);
     assert_int_equal(s->a.cm->by_id.count, 0);
 }
 
@@ -448,7 +450,7 @@ int main(void)
         TEST(private_data__longer_than_the_field__einval),
         TEST(private_data_of_a_service__longer_than_the_field__einval),
         TEST(calls__out_of_order__einval),
-        TEST(close__before_the_req_was_sent__nothing_is_sent),
+        TEST(close__before_the_req_was_sent__only_the_rej_is_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

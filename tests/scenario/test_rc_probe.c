@@ -254,7 +254,7 @@ static void rc_probe__all_reads_lost__rest_is_requested_after_the_second(void **
 }
 
 /* The SEND before the READ is probed. The READ stays outstanding and is counted correctly. */
-static void rc_probe__write_before_a_read__both_complete(void **state)
+static void rc_probe__send_before_a_read__both_complete(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .depth = 1);
@@ -292,7 +292,7 @@ int main(void)
         cmocka_unit_test(rc_probe__reads_were_only_late__no_other_read_is_requested_again),
         cmocka_unit_test(rc_probe__read_answered_before_the_probe__no_probe),
         cmocka_unit_test(rc_probe__all_reads_lost__rest_is_requested_after_the_second),
-        cmocka_unit_test(rc_probe__write_before_a_read__both_complete),
+        cmocka_unit_test(rc_probe__send_before_a_read__both_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
