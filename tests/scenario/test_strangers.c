@@ -160,8 +160,9 @@ static void stranger__forged_responses_with_other_psns__change_nothing(void **st
     goes_on(s);
 }
 
-/* Forged requests far ahead of the expected PSN get one NAK, those far behind it get no response.
- * They change nothing else, and count as far requests. */
+/* Forged requests far ahead of the expected PSN get one NAK. Far behind it, SENDs and WRITEs get
+ * one ACK, but READs and atomics get no response. All these requests change nothing else, and count
+ * as far requests. */
 static void stranger__forged_requests_with_other_psns__write_nothing(void **state)
 {
     uint8_t before[SCENE_MEMORY / 64];
@@ -190,7 +191,16 @@ static void stranger__forged_requests_with_other_psns__write_nothing(void **stat
         scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = psn, .dma = 8));
     }
     scene_expect_silence(s, 0);
-    assert_int_equal(scene_counter(s, "far_request"), 1 + 6 * GUESSES);
+    /* SENDs and WRITEs there are duplicates. Their ACK has the PSN before RQ_PSN. */
+    for (uint32_t i = 0; i < GUESSES; i++) {
+        uint32_t psn = (RQ_PSN - 70000 - uro_rng_below(&rng, 1u << 22)) & 0xffffff;
+        scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY", .psn = psn, .dma = 8, .text = "forged!!"));
+        scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = "forged"));
+    }
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = RQ_PSN - 1));
+    scene_expect_silence(s, 0);
+    assert_true(uro_mark_hit("RSP.DUP.LAST"));
+    assert_int_equal(scene_counter(s, "far_request"), 1 + 8 * GUESSES);
     assert_memory_equal(before, s->remote, sizeof before);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = RQ_PSN, .ack_req = true, .text = "hello"));
     scene_expect_recv(s, 1, UROCE_SUCCESS, 5);
