@@ -21,6 +21,21 @@ static struct uro_failure *slot_of(struct uro_record *record, uint64_t number)
     return &record->failures[number % URO_RECORD_FAILURES];
 }
 
+/* Marks an entry as being written. */
+static void withdraw(struct uro_failure *failure)
+{
+    failure->number = failure->number_again = 0;
+    atomic_thread_fence(memory_order_release);
+}
+
+/* Ends the writing of an entry. */
+static void publish(struct uro_failure *failure, uint64_t number)
+{
+    failure->number_again = number;
+    atomic_thread_fence(memory_order_release);
+    failure->number = number;
+}
+
 /* Returns the entry of the next failure, or NULL if this period has enough failures. */
 static struct uro_failure *next_slot(struct uro_record *record, uro_time now)
 {
@@ -39,7 +54,21 @@ bool uro_record_get(const struct uro_record *record, uint64_t number, struct uro
     if (number == 0)
         return false;
     *out = record->failures[number % URO_RECORD_FAILURES];
-    return out->number == number && out->number_again == number;
+    if (out->number_again != out->number)
+        return false;
+    out->number_again = out->number &= ~URO_RECORD_COMPLETED;
+    return out->number == (number & ~URO_RECORD_COMPLETED);
+}
+
+void uro_record_complete(struct uro_record *record, const struct uro_failure *failure)
+{
+    struct uro_failure *slot = slot_of(record, failure->number);
+
+    withdraw(slot);
+    slot->route_mtu = failure->route_mtu;
+    slot->link_down_ms = failure->link_down_ms;
+    slot->hub_ended = failure->hub_ended;
+    publish(slot, failure->number | URO_RECORD_COMPLETED);
 }
 
 /* ---- packets --------------------------------------------------------------------- */
@@ -253,8 +282,7 @@ void uro_record_failure(struct uro_qp *qp, const struct uro_record_cause *cause)
     record->failure_count++;
     if (failure == NULL)
         return;
-    failure->number = failure->number_again = 0;
-    atomic_thread_fence(memory_order_release);
+    withdraw(failure);
     memset(failure, 0, offsetof(struct uro_failure, packets));
     failure->time = qp->shard->now;
     failure->waits = cause->waits;
@@ -269,9 +297,7 @@ void uro_record_failure(struct uro_qp *qp, const struct uro_record_cause *cause)
         describe_packet(qp, cause->frame, failure);
     copy_packets(record, failure);
     failure->unreachable = is_closed(record, failure);
-    failure->number_again = record->recorded + 1;
-    atomic_thread_fence(memory_order_release);
-    failure->number = failure->number_again;
+    publish(failure, record->recorded + 1);
     record->recorded++;
 }
 

@@ -5,7 +5,8 @@
  * The driver lends the memory (uro_engine_config.record), or the engine uses its own. The engine
  * writes it, except the fields of a failure that the host adds. A reader in another process never
  * sees a part of a 64-bit value, but two values may be of different moments. A failure has its
- * number at both ends, so that a reader recognizes a torn copy.
+ * number at both ends, so that a reader recognizes a torn copy. When the host has added its fields,
+ * both numbers have another bit: a copy that began before differs at its end.
  */
 #pragma once
 
@@ -73,15 +74,19 @@ struct uro_record_access {
 #define URO_KNOWN_RESPONSE (1u << 3) /* last_response */
 #define URO_KNOWN_LENGTHS  (1u << 4) /* length_seen, length_max */
 
+/* Bit of both numbers in the ring: the host has added its fields. */
+#define URO_RECORD_COMPLETED (UINT64_C(1) << 63)
+
 /* Why a queue pair failed, or another problem of the queue pair. */
 struct uro_failure {
-    uint64_t number; /* from 1; 0: the entry is empty or is being written */
-    uint64_t time;   /* of the engine */
-    uint32_t known;  /* set of URO_KNOWN_* */
-    bool waits;      /* it did not fail: it waits for a long time, or its peer's PSN is far */
-    uint8_t type;    /* enum uro_qp_type */
-    uint8_t reason;  /* enum uro_fail_reason */
-    uint8_t status;  /* enum uro_wc_status of the completion */
+    /* from 1, in the ring also URO_RECORD_COMPLETED; 0: the entry is empty or is being written */
+    uint64_t number;
+    uint64_t time;  /* of the engine */
+    uint32_t known; /* set of URO_KNOWN_* */
+    bool waits;     /* it did not fail: it waits for a long time, or its peer's PSN is far */
+    uint8_t type;   /* enum uro_qp_type */
+    uint8_t reason; /* enum uro_fail_reason */
+    uint8_t status; /* enum uro_wc_status of the completion */
     uint32_t qpn;
     uint32_t peer_qpn;
     struct uro_gid address; /* address of the queue pair */
@@ -221,6 +226,11 @@ void uro_record_failure(struct uro_qp *qp, const struct uro_record_cause *cause)
 /* Records a report that no process has the UDP port at @peer. record.c */
 void uro_record_closed_port(struct uro_record *record, const struct uro_gid *peer, uro_time now);
 
-/* Copies the failure @number to @out. Returns false if it is not in the ring any more, or is being
- * written. For the driver, and for readers of a copy. record.c */
+/* Writes the fields that the host has set in @failure, which is from uro_record_get(), to the ring.
+ * Call while the ring still has the failure. record.c */
+void uro_record_complete(struct uro_record *record, const struct uro_failure *failure);
+
+/* Copies the failure @number to @out. Ignores URO_RECORD_COMPLETED in @number; @out does not have
+ * it. Returns false if the failure is not in the ring any more, or is being written. For the driver,
+ * and for readers of a copy. record.c */
 bool uro_record_get(const struct uro_record *record, uint64_t number, struct uro_failure *out);

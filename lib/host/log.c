@@ -109,9 +109,10 @@ void uro_log_late_failure(struct uro_device *device, bool print, int error, cons
         uro_log_line(device, "%s: %s", call, text);
 }
 
-/* Adds what only the host and the port know about a silent peer: whether the own link is down, and
- * the MTU of the route. */
-static void complete(struct uro_device *device, struct uro_failure *failure)
+/* Adds what only the host and the port know about a silent peer, also in @record: whether the own
+ * link is down, and the MTU of the route. */
+static void complete(struct uro_device *device, struct uro_record *record,
+                     struct uro_failure *failure)
 {
     if (failure->reason != URO_FAIL_NO_ANSWER)
         return;
@@ -122,22 +123,23 @@ static void complete(struct uro_device *device, struct uro_failure *failure)
     }
     if (!uro_gid_is_zero(&failure->peer))
         failure->route_mtu = uro_device_route_mtu(device, &failure->address, &failure->peer);
+    uro_record_complete(record, failure);
 }
 
 void uro_log_failures(struct uro_device *device)
 {
     struct uro_record *record = uro_record_of(uro_engine_shard(device->engine)->counters);
     char text[URO_FAILURE_TEXT_MAX];
+    struct uro_failure failure;
 
     for (uint64_t number = device->failures_seen.recorded + 1; number <= record->recorded;
          number++) {
-        struct uro_failure *failure = &record->failures[number % URO_RECORD_FAILURES];
-        if (failure->number != number)
+        if (!uro_record_get(record, number, &failure))
             continue;
-        complete(device, failure);
-        uro_pcap_failure(device, failure);
-        uro_log_line(device, "QP 0x%x: %s; %s; see `uroce why %d`", failure->qpn,
-                     uro_failure_text(failure, text), uro_failure_mend(failure), (int)getpid());
+        complete(device, record, &failure);
+        uro_pcap_failure(device, &failure);
+        uro_log_line(device, "QP 0x%x: %s; %s; see `uroce why %d`", failure.qpn,
+                     uro_failure_text(&failure, text), uro_failure_mend(&failure), (int)getpid());
     }
     const uint64_t recorded = record->recorded - device->failures_seen.recorded;
     const uint64_t failed = record->failure_count - device->failures_seen.count;

@@ -89,6 +89,33 @@ static void failure__behind_a_narrow_route__reports_the_mtu(void **state)
     assert_non_null(strstr(printed, "path MTU 1024 does not pass the route, which carries 1000"));
 }
 
+/* Another process copies the record while the host adds its fields. The first part of the copy is
+ * older than the change, and the rest is newer. */
+static void failure__completed_during_a_copy__copy_is_torn(void **state)
+{
+    static struct uro_failure copied[URO_RECORD_FAILURES];
+    static struct uro_record torn;
+    struct uro_failure failure;
+
+    (void)state;
+    begin("a:fake0" IP);
+    fake.carries = 1000;
+    uro_device_lock(device);
+    const struct uro_record_cause cause = { .reason = URO_FAIL_NO_ANSWER,
+                                            .failed_wqe = URO_QP_NO_WQE };
+    const struct uro_record *record = uro_record_of(uro_device_shard(device)->counters);
+    uro_record_failure(qp, &cause);
+    memcpy(copied, record->failures, sizeof copied);
+    uro_log_failures(device);
+    memcpy(torn.failures, record->failures, sizeof torn.failures);
+    memcpy(&torn.failures[1], &copied[1], offsetof(struct uro_failure, route_mtu));
+    assert_false(uro_record_get(&torn, 1, &failure));
+    assert_true(uro_record_get(record, 1, &failure));
+    uro_device_unlock(device);
+    assert_int_equal(failure.number, 1);
+    assert_int_equal(failure.route_mtu, 1000);
+}
+
 static void failure__while_the_link_is_down__begins_with_the_link(void **state)
 {
     (void)state;
@@ -164,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failure__of_a_queue_pair__is_one_line),
         cmocka_unit_test(failure__behind_a_narrow_route__reports_the_mtu),
+        cmocka_unit_test(failure__completed_during_a_copy__copy_is_torn),
         cmocka_unit_test(failure__while_the_link_is_down__begins_with_the_link),
         cmocka_unit_test(failures__thousands__are_a_few_lines_and_a_count),
         cmocka_unit_test(failures__with_log_none__print_nothing),
