@@ -7,10 +7,10 @@ connection, and the counter that counts the attack. Writes TAP, or with --table 
 """
 import argparse
 import pathlib
-import re
 import sys
 
 import segment
+import matching  # from tools/lib/common, which segment puts on the path
 import outcome
 
 try:
@@ -33,14 +33,15 @@ def why_not(build: pathlib.Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--match", default="")
+    matching.add_option(parser, "attacks")
     parser.add_argument("--table", action="store_true", help="print a table of the outcomes")
     options = parser.parse_args()
     why = why_not(options.build)
     if why:
         print(f"1..0 # SKIP {why}")
         return 0
-    chosen = [attack for attack in ATTACKS if re.search(options.match, attack.name)]
+    names = matching.chosen(options.match, [attack.name for attack in ATTACKS])
+    chosen = [attack for attack in ATTACKS if attack.name in names]
     print(outcome.heading() if options.table else f"1..{len(chosen)}", flush=True)
     failed = 0
     for number, attack in enumerate(chosen, 1):

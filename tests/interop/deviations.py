@@ -19,7 +19,8 @@ import tempfile
 import time
 
 from sides import ROOT, RXE_PEER, Namespace, Unavailable, must, noted
-import patience  # from tools/lib/common, which sides puts on the path
+import matching  # from tools/lib/common, which sides puts on the path
+import patience
 
 RESULTS = ROOT / "tests" / "interop" / "rxe-scripts.txt"
 SCRIPTS = ROOT / "tests" / "peer"
@@ -180,7 +181,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--kernel", default="6.1", choices=KERNELS)
-    parser.add_argument("--match", default="", help="only scripts whose name has this pattern")
+    matching.add_option(parser, "scripts")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     options.build = options.build.resolve()
@@ -191,8 +192,8 @@ def main():
     # When the time limit of the test runner ends the test, the guest must end and the namespace must be removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options = parse()
-    names = sorted(path.stem for path in SCRIPTS.glob("*.peer")
-                   if options.write or re.search(options.match, path.stem))
+    names = [path.stem for path in SCRIPTS.glob("*.peer")]
+    names = sorted(names if options.write else matching.chosen(options.match, names))
     with tempfile.TemporaryDirectory(prefix="uroce-deviations-") as scratch:
         os.environ["UROCE_RXE_DIR"] = scratch
         try:

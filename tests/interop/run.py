@@ -23,7 +23,8 @@ import mpi
 from card import CARDS, Card
 from sides import (GUEST_PORT, OUR_PROGRAMS, ROOT, RXE_PEER, SERVER_GRACE, USUAL, Namespace, OverUdp,
                    Rxe, Unavailable, Uroce, finish, must, tail)
-import patience  # from tools/lib/common, which sides puts on the path
+import matching  # from tools/lib/common, which sides puts on the path
+import patience
 
 SECONDS = 40  # time limit of a case, tripled on an impaired link
 FAILURES_MAX = 10
@@ -313,7 +314,7 @@ def parse():
                         help="rxe-rxe: run the cases without uroce")
     parser.add_argument("--link", default="af_packet", choices=("af_packet", "vhost", UDP, *CARDS),
                         help="link of uroce, or an emulated card; a few cases always use udp")
-    parser.add_argument("--match", default="", help="only cases whose name has this pattern")
+    matching.add_option(parser, "cases")
     parser.add_argument("--repeat", type=int, default=1, help="number of runs of each case in one guest")
     parser.add_argument("--full", action="store_true", help="run every combination")
     parser.add_argument("--list", action="store_true")
@@ -333,8 +334,7 @@ def main():
     # When the time limit of the test runner ends the test, the guests must end and the namespace must be removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options = parse()
-    chosen = [c for c in cases.plan(options.full, options.kernel)
-              if re.search(options.match, c.name) for _ in range(options.repeat)]
+    chosen = cases.plan(options.full, options.kernel)
     if "rxe" not in options.pair:
         chosen = [c for c in chosen if not c.impairment]
     if options.pair == "rxe-rxe":  # the kernel has the addresses
@@ -343,6 +343,8 @@ def main():
         chosen = [c for c in chosen if not c.link]
     if options.pair != PAIRS[0] or options.link == UDP:  # here, uroce has no VLAN of its own
         chosen = [c for c in chosen if not c.vlan]
+    names = matching.chosen(options.match, [c.name for c in chosen])
+    chosen = [c for c in chosen if c.name in names for _ in range(options.repeat)]
     if options.list:
         print("\n".join(c.name for c in chosen))
         return 0

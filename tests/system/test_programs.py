@@ -15,7 +15,8 @@ import sys
 import apart
 import connections
 import programs
-import pairs  # from tools/lib/common, which the module programs puts on the path
+import matching  # from tools/lib/common, which the module programs puts on the path
+import pairs
 
 SKIPPED = 77  # exit status of a program that cannot run here
 SECONDS = 90  # time limit of a row, seconds; the slowest rows take a tenth of it
@@ -100,11 +101,13 @@ def cases(uroce: pathlib.Path) -> list[tuple[str, list[str], object]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("uroce", type=pathlib.Path)
-    parser.add_argument("--match", default="", help="only rows whose name has this pattern")
+    matching.add_option(parser, "rows")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     uroce = options.uroce.resolve()
-    chosen = [case for case in cases(uroce) if re.search(options.match, case[0])]
+    rows = cases(uroce)
+    names = matching.chosen(options.match, [name for name, _, _ in rows])
+    chosen = [case for case in rows if case[0] in names]
     if options.list:
         print("\n".join(name for name, _, _ in chosen))
         return 0

@@ -21,6 +21,7 @@ from multiprocessing import managers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools" / "lib" / "common"))
+import matching  # noqa: E402
 import pairs  # noqa: E402
 import patience  # noqa: E402
 
@@ -29,6 +30,7 @@ DEVICE = "uroce0:net_null0,no-rx=1;ip=10.0.0.1/24"  # both sides are in one proc
 GIDS = {"ipv4": "1", "ipv6": "0"}
 OF_OTHERS = re.compile(r"test_(mlx5|efa|cuda)")  # tests for hardware of vendors
 SECONDS = 120
+ALL = "all"  # name of a result if there are no results of single files; every --match includes it
 
 SIDE = pathlib.Path(__file__).resolve().parent / "rdmacm_side.py"
 ADDRESS = {"server": "10.0.0.1", "client": "11.0.0.1"}
@@ -177,23 +179,24 @@ def understood(output: pairs.Output) -> tuple[dict[str, Module], str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("uroce", type=pathlib.Path)
-    parser.add_argument("--match", default="", help="only files whose name has this pattern")
+    matching.add_option(parser, "files")
     options = parser.parse_args()
     if not options.uroce.exists() or not (TESTS / "run_tests.py").exists():
         print("1..0 # SKIP uroce is not built, or Debian's python3-pyverbs has no tests here")
         return 0
-    lines, failed = [], False
+    found = []
     uroce = options.uroce.resolve()
     runs = {address: lambda gid=gid: run(uroce, gid) for address, gid in GIDS.items()}
     runs["between two processes"] = lambda: run_rdmacm(uroce)
     for address, made in runs.items():
         modules, problem = made()
         if problem:
-            modules = {"all": Module(problems=problem.splitlines())}
-        for name, module in sorted(modules.items()):
-            if re.search(options.match, name):
-                failed |= bool(module.problems)
-                lines.append((f"{name} {address}", module))
+            modules = {ALL: Module(problems=problem.splitlines())}
+        found += [(name, f"{name} {address}", module) for name, module in sorted(modules.items())]
+    files = [name for name, _, _ in found if name != ALL]
+    names = {ALL, *(matching.chosen(options.match, files) if files else ())}
+    lines = [(text, module) for name, text, module in found if name in names]
+    failed = any(module.problems for _, module in lines)
     print(f"1..{len(lines)}")
     for number, (name, module) in enumerate(lines, 1):
         skip = "" if module.passed or module.problems else " # SKIP uroce has none of these features"

@@ -3,7 +3,6 @@
 import argparse
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import tempfile
 import types
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib" / "common"))
+import matching  # noqa: E402
 import patience  # noqa: E402
 
 LIBRARY = "libibverbs.so.1"
@@ -95,9 +95,10 @@ def main(text: str, cases: list) -> int:
     """Runs the cases of a file whose docstring is text."""
     parser = argparse.ArgumentParser(description=text.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--match", default="", help="only cases whose name has this pattern")
+    matching.add_option(parser, "cases")
     options = parser.parse_args()
-    chosen = [run for run in cases if re.search(options.match, run.__name__)]
+    names = matching.chosen(options.match, [run.__name__ for run in cases])
+    chosen = [run for run in cases if run.__name__ in names]
     print(f"1..{len(chosen)}", flush=True)
     failed = 0
     for number, run in enumerate(chosen, 1):
