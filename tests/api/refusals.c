@@ -9,19 +9,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct uro_stats_refusal refusals_last;
+struct uro_stats_refusal refusals_last, refusals_previous;
 
 static void look(void *context, const struct uro_stats_file *file)
 {
     (void)context;
     if (file->error == 0 && file->kind == URO_STATS_PROCESS && file->page->header.pid == getpid() &&
-        strcmp(file->page->device, "uroce0") == 0)
+        strcmp(file->page->device, "uroce0") == 0) {
         (void)uro_stats_refusal(file->page, file->page->refusal_count, &refusals_last);
+        (void)uro_stats_refusal(file->page, file->page->refusal_count - 1, &refusals_previous);
+    }
 }
 
 void refusals_expect(const char *call, int error, const char *wanted)
 {
-    refusals_last = (struct uro_stats_refusal){ 0 };
+    refusals_last = refusals_previous = (struct uro_stats_refusal){ 0 };
     assert_int_equal(uro_stats_read(geteuid(), look, NULL), 0);
     assert_string_equal(refusals_last.call, call);
     assert_int_equal(refusals_last.error, error);

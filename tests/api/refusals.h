@@ -5,8 +5,8 @@
 #include "api/api.h"
 #include "stats/reader.h"
 
-/* The refusal that refusals_expect() read. */
-extern struct uro_stats_refusal refusals_last;
+/* The refusal that refusals_expect() read, and the refusal before it. */
+extern struct uro_stats_refusal refusals_last, refusals_previous;
 
 /* Checks that the newest refusal is of @call, and contains @wanted. */
 void refusals_expect(const char *call, int error, const char *wanted);

@@ -169,7 +169,7 @@ static void unimport_mr__of_the_first_handle__leaves_the_region_to_the_second(vo
 }
 
 /* The context in which the region was registered is closed. After that, the region is imported
- * again. */
+ * again, and another region is registered in the same PD. */
 static void region__used_by_an_imported_handle__outlives_its_context(void **state)
 {
     const struct api *api = *state;
@@ -187,6 +187,10 @@ static void region__used_by_an_imported_handle__outlives_its_context(void **stat
     struct ibv_mr *third = ibv_import_mr(pd, imported->handle);
     assert_non_null(third);
     assert_int_equal(third->rkey, imported->rkey);
+    struct ibv_mr *other = ibv_reg_mr(pd, memory, sizeof memory, RIGHTS);
+    assert_non_null(other);
+    assert_int_not_equal(other->rkey, imported->rkey);
+    assert_int_equal(ibv_dereg_mr(other), 0);
     ibv_unimport_mr(third);
     assert_int_equal(ibv_dereg_mr(imported), 0);
     ibv_unimport_pd(pd);
@@ -294,33 +298,42 @@ static void parent_domain__exists__pd_and_td_cannot_be_freed(void **state)
     assert_int_equal(ibv_dealloc_pd(base), 0);
 }
 
-/* Queue pairs of the parent domain use a region of its base PD. */
+/* Queue pairs of @api write from a region of @pd to the same region. */
+static void use_region(const struct api *api, struct ibv_pd *pd, uint8_t value)
+{
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof memory, RIGHTS);
+    struct pair pair;
+
+    assert_non_null(mr);
+    api_pair_open(api, &pair, NULL);
+    struct ibv_sge local = { (uintptr_t)memory, 100, mr->lkey };
+    struct ibv_send_wr wr = api_send(IBV_WR_RDMA_WRITE, &local), *bad;
+    wr.wr.rdma.remote_addr = (uintptr_t)memory + 1024;
+    wr.wr.rdma.rkey = mr->rkey;
+    memset(memory, value, 100);
+    assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), 0);
+    api_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+    assert_memory_equal(memory + 1024, memory, 100);
+    api_pair_close(&pair);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+/* Queue pairs of the parent domain use a region of its base PD, and the other way round. */
 static void parent_domain__for_keys_and_queue_pairs__acts_as_the_base_pd(void **state)
 {
     const struct api *api = *state;
     struct ibv_parent_domain_init_attr attr = { .pd = api->pd };
     struct api child = *api;
-    struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, sizeof memory, RIGHTS);
-    struct pair pair;
 
     child.pd = ibv_alloc_parent_domain(api->context, &attr);
     assert_non_null(child.pd);
     struct ibv_ah_attr address = api_attr(api, 0).ah_attr;
     struct ibv_ah *ah = ibv_create_ah(child.pd, &address);
     assert_non_null(ah);
-    api_pair_open(&child, &pair, NULL);
-    struct ibv_sge local = { (uintptr_t)memory, 100, mr->lkey };
-    struct ibv_send_wr wr = api_send(IBV_WR_RDMA_WRITE, &local), *bad;
-    wr.wr.rdma.remote_addr = (uintptr_t)memory + 1024;
-    wr.wr.rdma.rkey = mr->rkey;
-    memset(memory, 0x23, 100);
-    assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), 0);
-    api_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
-    assert_memory_equal(memory + 1024, memory, 100);
-    api_pair_close(&pair);
+    use_region(&child, api->pd, 0x23);
+    use_region(api, child.pd, 0x24);
     assert_int_equal(ibv_destroy_ah(ah), 0);
     assert_int_equal(ibv_dealloc_pd(child.pd), 0);
-    assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
 int main(void)

@@ -530,7 +530,8 @@ static void refusal__srq__has_the_reason(void **state)
     end();
 }
 
-/* The same wrong call in a loop prints one line and takes one entry in the record. */
+/* The same wrong call in a loop prints one line and takes one entry in the record. So the refusal
+ * before it stays in the record. */
 static void refusal__repeated__is_one_line(void **state)
 {
     const struct api *api = *state;
@@ -541,6 +542,8 @@ static void refusal__repeated__is_one_line(void **state)
 
     begin(api, IBV_QPS_RESET);
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQE };
+    struct ibv_recv_wr wr = { .num_sge = 0 }, *bad;
+    assert_int_equal(ibv_post_recv(qp, &wr, &bad), EINVAL);
     assert_non_null(kept);
     assert_true(dup2(fileno(kept), STDERR_FILENO) >= 0);
     for (unsigned i = 0; i < 1000; i++)
@@ -555,6 +558,8 @@ static void refusal__repeated__is_one_line(void **state)
                                     "to SQE"));
     refusals_expect("ibv_modify_qp", EINVAL, "no transition leads from RESET to SQE");
     assert_int_equal(refusals_last.repeats, 999);
+    assert_string_equal(refusals_previous.call, "ibv_post_recv");
+    assert_int_equal(refusals_previous.number, refusals_last.number - 1);
     (void)close(before);
     (void)fclose(kept);
     end();

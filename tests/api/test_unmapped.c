@@ -67,18 +67,33 @@ static void open_talk(struct talk *talk, int victim, enum ibv_qp_type type)
     assert_non_null(talk->mr);
 }
 
+static void all_are(const uint8_t *at, size_t length, uint8_t value)
+{
+    for (size_t i = 0; i < length; i++)
+        assert_int_equal(at[i], value);
+}
+
 static void unmap(const struct talk *talk)
 {
     assert_int_equal(munmap(talk->at, page_size()), 0);
     assert_false(mapped(talk->at));
 }
 
-/* Ends the connection and unmaps all its memory. */
+/* Ends the connection and unmaps all its memory. After that, the program can map the addresses
+ * again. */
 static void close_talk(struct talk *talk)
 {
+    const size_t size = 3 * page_size();
+    uint8_t *pages = talk->at - page_size();
+
     api_pair_close(&talk->pair);
     assert_int_equal(ibv_dereg_mr(talk->mr), 0);
-    assert_int_equal(munmap(talk->at - page_size(), 3 * page_size()), 0);
+    assert_int_equal(munmap(pages, size), 0);
+    assert_ptr_equal(
+        mmap(pages, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+        pages);
+    all_are(pages, size, 0);
+    assert_int_equal(munmap(pages, size), 0);
 }
 
 static struct ibv_sge gone(const struct talk *talk, uint32_t length)
@@ -131,12 +146,6 @@ static enum ibv_wc_status one_sided(struct talk *talk, enum ibv_wr_opcode opcode
     }
     assert_int_equal(api_post_send(&talk->pair.a, &wr), 0);
     return ending(talk);
-}
-
-static void all_are(const uint8_t *at, size_t length, uint8_t value)
-{
-    for (size_t i = 0; i < length; i++)
-        assert_int_equal(at[i], value);
 }
 
 /* ---- accesses by a peer -------------------------------------------------- */

@@ -257,18 +257,25 @@ static void complete__several_mistakes__returns_the_first_error(void **state)
     wr_close(&wr);
 }
 
+/* Posts @count WRITEs in one batch. Returns the result of ibv_wr_complete(). */
+static int post_writes(struct wr *wr, uint64_t count)
+{
+    ibv_wr_start(wr->qp);
+    for (uint64_t id = 0; id < count; id++) {
+        wr_name(wr, id);
+        ibv_wr_rdma_write(wr->qp, wr->rkey, wr->remote);
+        wr_set(wr, 0, 8);
+    }
+    return ibv_wr_complete(wr->qp);
+}
+
 static void complete__exactly_full__is_posted(void **state)
 {
     struct wr wr;
 
     wr_open(&wr, *state);
-    ibv_wr_start(wr.qp);
-    for (uint64_t id = 0; id < WR_CAPACITY; id++) {
-        wr_name(&wr, id);
-        ibv_wr_rdma_write(wr.qp, wr.rkey, wr.remote);
-        wr_set(&wr, 0, 8);
-    }
-    assert_int_equal(ibv_wr_complete(wr.qp), 0);
+    assert_int_equal(post_writes(&wr, WR_CAPACITY + 1), ENOMEM); /* one request too many */
+    assert_int_equal(post_writes(&wr, WR_CAPACITY), 0);
     for (uint64_t id = 0; id < WR_CAPACITY; id++)
         api_expect(wr.pair.a.cq, id, IBV_WC_SUCCESS);
     wr_close(&wr);
