@@ -315,7 +315,9 @@ static void end_datagrams(void)
     }
 }
 
-static void requested(struct rdma_cm_event *event)
+/* Handles a connection request. Returns the target to destroy after the event was acknowledged, or
+ * NULL. */
+static struct target *requested(struct rdma_cm_event *event)
 {
     struct target *t = calloc(1, sizeof *t);
     const bool datagram = event->id->qp_type == IBV_QPT_UD;
@@ -336,11 +338,11 @@ static void requested(struct rdma_cm_event *event)
                             : event->param.conn.private_data_len);
     if (make_memory(t) != 0 || make_qp(t) != 0 || answer(t) != 0) {
         (void)rdma_reject(t->id, NULL, 0);
-        destroy(t);
-        return;
+        return t;
     }
     if (t->plan.late > 0)
         t->late = now_ms() + t->plan.late;
+    return NULL;
 }
 
 static void established(struct target *t)
@@ -359,11 +361,13 @@ static void established(struct target *t)
 static void take(struct rdma_cm_event *event)
 {
     const enum rdma_cm_event_type type = event->event;
-    struct target *t = event->id->context;
+    struct target *t = event->id->context, *failed = NULL;
 
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
-        requested(event);
+        failed = requested(event);
     (void)rdma_ack_cm_event(event);
+    if (failed != NULL)
+        destroy(failed);
     if (t == NULL)
         return;
     if (type == RDMA_CM_EVENT_ESTABLISHED && t->id->qp_type != IBV_QPT_UD)
