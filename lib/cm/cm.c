@@ -13,6 +13,10 @@
 /* An odd number near 2^64 divided by the golden ratio. */
 #define MIX         UINT64_C(0x9e3779b97f4a7c15)
 #define MOST_EVENTS (1u << URO_CONN_REQUEST | 1u << URO_CONN_RESPONSE | 1u << URO_CONN_REJECTED)
+/* Events with a status. Each such event ends the connection, so no later event replaces the status.
+ */
+#define STATUS_EVENTS                                                                              \
+    (1u << URO_CONN_REJECTED | 1u << URO_CONN_UNREACHABLE | 1u << URO_CONN_DISCONNECTED)
 
 static size_t align(size_t size)
 {
@@ -278,7 +282,8 @@ void uro_conn_raise(struct uro_conn *conn, enum uro_conn_event_kind kind, int st
     if (!conn->owned && kind != URO_CONN_REQUEST)
         return;
     conn->events |= 1u << kind;
-    conn->status = status;
+    if ((STATUS_EVENTS & 1u << kind) != 0)
+        conn->status = status;
     if (!uro_link_used(&conn->event_link))
         uro_list_append(&conn->cm->events, &conn->event_link);
 }
@@ -299,10 +304,11 @@ bool uro_conn_event(struct uro_cm *cm, struct uro_conn_event *event)
     conn->events &= conn->events - 1;
     if (conn->events == 0)
         uro_list_remove(link);
-    *event = (struct uro_conn_event){ .kind = (enum uro_conn_event_kind)kind,
-                                      .conn = conn,
-                                      .user = conn->user,
-                                      .status = conn->status };
+    *event =
+        (struct uro_conn_event){ .kind = (enum uro_conn_event_kind)kind,
+                                 .conn = conn,
+                                 .user = conn->user,
+                                 .status = (STATUS_EVENTS & 1u << kind) != 0 ? conn->status : 0 };
     if (kind == URO_CONN_REQUEST) {
         event->user = conn->listener->user;
         conn->owned = true;

@@ -100,7 +100,9 @@ struct uro_conn {
     struct uro_conn_param local;   /* our parameters; private data is not kept */
     struct uro_conn_param peer;    /* parameters of the peer, and its newest private data */
     unsigned events;               /* set of 1 << enum uro_conn_event_kind */
-    int status;                    /* status of the newest event */
+    /* status of the event REJECTED, UNREACHABLE or DISCONNECTED; in the state SIDR_ANSWERED: status
+     * of the answer */
+    int status;
     uint32_t retries_left;
     bool extended;             /* an MRA came for the newest copy of our message */
     bool undelivered;          /* the newest copy was reported as undelivered; conn_state.c */

@@ -243,6 +243,27 @@ static void dreq__before_the_response_was_fetched__is_retransmitted(void **state
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), -EINVAL);
 }
 
+/* A REJ is accepted while CONFIRMED waits. Each event has its own status. */
+static void rej__before_confirmed_was_fetched__only_disconnected_has_the_reason(void **state)
+{
+    struct managers *s = *state;
+
+    managers_ask(s);
+    accept_at(s);
+    managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
+    assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
+    managers_settle(s);
+    const struct uro_cm_msg rej = { .kind = URO_CM_REJ,
+                                    .tid = s->a.last.tid,
+                                    .value = { [URO_CM_LOCAL_ID] = s->a.conn->node.number,
+                                               [URO_CM_REMOTE_ID] = s->b.conn->node.number,
+                                               [URO_CM_REASON] = URO_CONN_REJ_CONSUMER } };
+    managers_forge(s, &s->a, &rej);
+    managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
+    managers_expect(s, &s->b, URO_CONN_DISCONNECTED, URO_CONN_REJ_CONSUMER);
+    managers_expect_nothing(s, &s->b);
+}
+
 static void apr_and_lap__at_any_time__change_nothing(void **state)
 {
     struct managers *s = *state;
@@ -360,6 +381,7 @@ int main(void)
         TEST(drep__after_the_last_retry__changes_nothing),
         TEST(sidr_rep__after_the_last_retry__changes_nothing),
         TEST(dreq__before_the_response_was_fetched__is_retransmitted),
+        TEST(rej__before_confirmed_was_fetched__only_disconnected_has_the_reason),
         TEST(apr_and_lap__at_any_time__change_nothing),
         TEST(mra__received_before_a_retransmission__delays_the_retransmission),
         TEST(req__repeated_for_ever__unreachable_in_time),
