@@ -23,7 +23,9 @@
 #define PATH_SIZE 512u
 #define NAME_SIZE 64u
 #define TEXT_SIZE 64u
-#define GUID_TEXT "%4x:%4x:%4x:%4x"
+/* Most GID indexes of a device: with RoCE v1, each GID has two. */
+#define GID_INDEXES (URO_STATS_GIDS * 2u)
+#define GUID_TEXT   "%4x:%4x:%4x:%4x"
 
 static const char *const directories[] = {
     "ports",        "ports/1",           "ports/1/counters",        "ports/1/hw_counters",
@@ -64,9 +66,9 @@ bool uro_sysfs_changes(const char *path)
     for (size_t i = 0; i < URO_ARRAY_LEN(state_files); i++)
         if (is_below(state_files[i], path))
             return true;
-    for (size_t i = 0; i < URO_ARRAY_LEN(gid_directories) * URO_STATS_GIDS; i++) {
-        (void)snprintf(name, sizeof name, "%s/%zu", gid_directories[i / URO_STATS_GIDS],
-                       i % URO_STATS_GIDS);
+    for (size_t i = 0; i < URO_ARRAY_LEN(gid_directories) * GID_INDEXES; i++) {
+        (void)snprintf(name, sizeof name, "%s/%zu", gid_directories[i / GID_INDEXES],
+                       i % GID_INDEXES);
         if (is_below(name, path))
             return true;
     }
@@ -178,8 +180,9 @@ static void put_gids(struct port_files *files, const struct uro_sysfs_port *port
 {
     static const struct uro_gid none;
     const uint32_t kinds = port->roce_v1 ? 2 : 1;
+    const uint32_t indexes = port->roce_v1 ? GID_INDEXES : URO_STATS_GIDS;
 
-    for (uint32_t i = 0; i < URO_STATS_GIDS * kinds; i++) {
+    for (uint32_t i = 0; i < indexes; i++) {
         const bool used = i / kinds < port->gid_count;
         const bool v1 = port->roce_v1 && i % 2 == 0;
         put_gid(files, i, used ? &port->gids[i / kinds] : &none);

@@ -171,11 +171,14 @@ static void sysfs_changes__name_of_a_file__is_true_for_changing_files_and_direct
                                        "rate",
                                        "phys_state",
                                        "gids/15",
+                                       "gids/31", /* RoCE v1 doubles the GIDs */
+                                       "gid_attrs/types/16",
+                                       "gid_attrs/ndevs/31",
                                        "gid_attrs",
                                        "gid_attrs/ndevs/0",
                                        "gid_attrs/types" };
     static const char *const no[] = {
-        "link_layer", "counters/port_rcv_dat", "counters/port_rcv_data/x", "gids/16", "pkeys/0",
+        "link_layer", "counters/port_rcv_dat", "counters/port_rcv_data/x", "gids/32", "pkeys/0",
         "stat"
     };
 
