@@ -45,6 +45,15 @@ struct uro_nldev_object *uro_nldev_add_object(struct uro_nldev_device *device,
     return &objects->list[objects->count++];
 }
 
+void uro_nldev_set_rows_known(struct uro_nldev_device *device, bool known)
+{
+    static const enum uro_nldev_kind kinds[] = { URO_NLDEV_QP, URO_NLDEV_CQ,    URO_NLDEV_PD,
+                                                 URO_NLDEV_MR, URO_NLDEV_CM_ID, URO_NLDEV_SRQ };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(kinds); i++)
+        device->objects[kinds[i]].known = known;
+}
+
 void uro_nldev_free_objects(struct uro_nldev_device *device)
 {
     for (uint32_t kind = 0; kind < URO_NLDEV_KINDS; kind++) {
@@ -365,7 +374,10 @@ void uro_nldev_add_rows(struct uro_nldev_device *device, uint32_t pid,
     struct uses domains = { .numbers = malloc(most * sizeof(uint32_t)) };
     struct uses cqs = { .numbers = malloc((2 * qp_count + 1) * sizeof(uint32_t)) };
 
-    if (domains.numbers != NULL && cqs.numbers != NULL) {
+    const bool enough = domains.numbers != NULL && cqs.numbers != NULL;
+    if (!enough || rows->incomplete)
+        uro_nldev_set_rows_known(device, false);
+    if (enough) {
         add_qps(device, pid, rows, &domains, &cqs);
         add_keys(device, pid, rows, &domains);
         sort_uses(&domains);

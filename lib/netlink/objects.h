@@ -10,8 +10,12 @@
 URO_NODISCARD struct uro_nldev_object *uro_nldev_add_object(struct uro_nldev_device *device,
                                                             enum uro_nldev_kind kind);
 
-/* Adds the objects of the process @pid. There are no rows of protection domains: a domain is listed
- * if a queue pair or a memory region belongs to it. */
+/* Sets `known` for each kind of object that is made from the rows of processes. */
+void uro_nldev_set_rows_known(struct uro_nldev_device *device, bool known);
+
+/* Adds the objects of the process @pid. The numbers of objects become unknown when out of memory,
+ * or if the process has more objects than rows. There are no rows of protection domains: a domain
+ * is listed if a queue pair or a memory region belongs to it. */
 void uro_nldev_add_rows(struct uro_nldev_device *device, uint32_t pid,
                         const struct uro_stats_rows *rows);
 

@@ -138,16 +138,6 @@ static void add_context(struct uro_nldev_device *device, uint32_t pid)
     uro_nldev_add_field(context, RDMA_NLDEV_ATTR_RES_PID, sizeof pid, pid);
 }
 
-/* Sets `known` for each kind of object that is made from the rows of processes. */
-static void set_known(struct uro_nldev_device *device, bool known)
-{
-    static const enum uro_nldev_kind kinds[] = { URO_NLDEV_QP, URO_NLDEV_CQ,    URO_NLDEV_PD,
-                                                 URO_NLDEV_MR, URO_NLDEV_CM_ID, URO_NLDEV_SRQ };
-
-    for (size_t i = 0; i < URO_ARRAY_LEN(kinds); i++)
-        device->objects[kinds[i]].known = known;
-}
-
 /* Adds the counters of a file, and the objects of the process if it lives. */
 static void add_file(struct uro_nldev_view *view, const struct uro_survey_file *file)
 {
@@ -164,7 +154,7 @@ static void add_file(struct uro_nldev_view *view, const struct uro_survey_file *
     if (file->rows_error == 0)
         uro_nldev_add_rows(device, (uint32_t)file->page->header.pid, &file->rows);
     else
-        set_known(device, false);
+        uro_nldev_set_rows_known(device, false);
 }
 
 /* ---- both --------------------------------------------------------------------------- */
@@ -181,7 +171,7 @@ struct uro_nldev_view *uro_nldev_read(const char *tree, bool objects)
         view->count++;
     for (uint32_t i = 0; i < view->count; i++) {
         view->devices[i].objects[URO_NLDEV_CTX].known = true;
-        set_known(&view->devices[i], objects);
+        uro_nldev_set_rows_known(&view->devices[i], objects);
     }
     uro_survey_take(&survey, objects ? URO_SURVEY_ROWS : 0);
     for (uint32_t i = 0; i < survey.count; i++)

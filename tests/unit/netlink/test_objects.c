@@ -13,6 +13,17 @@
 
 static struct uro_nldev_device device;
 
+/* ---- memory ------------------------------------------------------------------------ */
+
+static unsigned refused; /* the number of this call of malloc() fails; 0: none */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    return refused != 0 && --refused == 0 ? NULL : __real_malloc(size);
+}
+
 static int no_objects(void **state)
 {
     (void)state;
@@ -274,6 +285,49 @@ static void objects__of_two_processes__are_sorted_together(void **state)
         assert_int_equal(field(URO_NLDEV_QP, i, RDMA_NLDEV_ATTR_RES_LQPN), i + 2);
 }
 
+static void set_all_known(void)
+{
+    for (uint32_t kind = 0; kind < URO_NLDEV_KINDS; kind++)
+        device.objects[kind].known = true;
+}
+
+/* The lists of domains and CQs have two allocations. The third is the list of users of SRQs. */
+static void objects__memory_runs_out__counts_are_unknown(void **state)
+{
+    struct uro_snapshot_qp qp = { .qpn = 1, .type = URO_QPT_RC };
+    struct uro_snapshot_cq cq = { .number = 1 };
+    struct uro_snapshot_key key = { .key = 0x100, .kind = URO_KEY_REGION };
+    const struct uro_stats_rows rows = {
+        .count = { 1, 1, 1 }, .qps = &qp, .cqs = &cq, .keys = &key
+    };
+
+    (void)state;
+    for (unsigned number = 1; number <= 4; number++) {
+        set_all_known();
+        refused = number;
+        uro_nldev_add_rows(&device, 1, &rows);
+        refused = 0;
+        const bool known = number > 2;
+        assert_int_equal(device.objects[URO_NLDEV_QP].known, known);
+        assert_int_equal(device.objects[URO_NLDEV_CQ].known, known);
+        assert_int_equal(device.objects[URO_NLDEV_PD].known, known);
+        assert_int_equal(device.objects[URO_NLDEV_MR].known, known);
+        assert_int_equal(device.objects[URO_NLDEV_SRQ].known, number > 3);
+    }
+}
+
+static void objects__more_than_rows__counts_are_unknown(void **state)
+{
+    const struct uro_stats_rows rows = { .incomplete = true };
+
+    (void)state;
+    set_all_known();
+    uro_nldev_add_rows(&device, 1, &rows);
+    assert_false(device.objects[URO_NLDEV_QP].known);
+    assert_false(device.objects[URO_NLDEV_CM_ID].known);
+    assert_true(device.objects[URO_NLDEV_CTX].known);
+}
+
 static void objects__of_a_process_without_objects__are_none(void **state)
 {
     const struct uro_stats_rows rows = { .incomplete = false };
@@ -296,6 +350,8 @@ int main(void)
         CASE(srq__of_many_queue_pairs__fits_into_a_message),
         CASE(objects__identifier__has_its_addresses),
         CASE(objects__of_two_processes__are_sorted_together),
+        CASE(objects__memory_runs_out__counts_are_unknown),
+        CASE(objects__more_than_rows__counts_are_unknown),
         CASE(objects__of_a_process_without_objects__are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
