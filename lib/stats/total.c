@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* total.c - adds the counters of an ended process to the total of the device, and removes the file
- * of the process. A file with failures or refused calls is renamed instead, for `uroce why`.
+ * of the process.
  *
  * No reader may see a counter decrease, or an event counted twice. The total therefore names the
  * last file that was added. rename() replaces the total, and only then is the file removed. If a
@@ -222,7 +222,7 @@ static bool add(int directory, const char *name, const struct uro_stats_page *en
                              have other meanings */
         (void)unlinkat(directory, path, 0);
     else if (error != 0 && error != -ENOENT)
-        return false; /* the total may be readable later */
+        return false; /* the total is not replaced, because it may have counters */
     if (error != 0) {
         *total = *ended;
         memset(&total->record, 0, sizeof total->record);

@@ -5,9 +5,10 @@
 #include "stats/layout.h"
 
 /* Adds the counters of all ended processes in @directory to the totals. A process has ended when
- * no process holds the lock of its file. A file that cannot be added because the file system is
- * full stays as it is. A file of another version and a damaged file are removed. The caller holds
- * the exclusive lock of the directory. */
+ * no process holds the lock of its file. A file that cannot be added, because the file system is
+ * full or the total cannot be read, stays as it is. A damaged file and a file of another version
+ * are removed and their counters are lost, because their layout is unknown. A file of another
+ * version stays while its process runs. The caller holds the exclusive lock of the directory. */
 void uro_stats_add_ended(int directory);
 
 /* Returns whether the process of the file @name has ended. */

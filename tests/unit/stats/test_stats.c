@@ -124,6 +124,35 @@ static void counters__two_processes__are_added_during_and_after_their_run(void *
     assert_int_equal(count_files(), 1); /* the total */
 }
 
+static char moved[600], kept[600]; /* path of the total, and a path to keep it at */
+
+static void find_total(const char *path)
+{
+    if (strstr(path, ".total") != NULL && moved[0] == '\0') {
+        (void)snprintf(moved, sizeof moved, "%s", path);
+        (void)snprintf(kept, sizeof kept, "%s-kept", path);
+    }
+}
+
+/* The total is behind a symbolic link, which uroce does not follow. */
+static void counters__total_cannot_be_read__are_kept(void **state)
+{
+    struct uro_stats_writer writer;
+
+    (void)state;
+    open_file(&writer, 5);
+    close_file(&writer);
+    moved[0] = '\0';
+    each_file(find_total);
+    assert_int_equal(rename(moved, kept), 0);
+    assert_int_equal(symlink(kept, moved), 0);
+    open_file(&writer, 7);
+    close_file(&writer);
+    assert_int_equal(rename(kept, moved), 0);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 12);
+    assert_int_equal(count_files(), 1); /* the total */
+}
+
 static void counters__device_with_another_address__have_a_separate_sum(void **state)
 {
     struct uro_stats_device other = device;
@@ -462,6 +491,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(counters__no_process__are_zero),
         IN_DIRECTORY(counters__two_processes__are_added_during_and_after_their_run),
+        IN_DIRECTORY(counters__total_cannot_be_read__are_kept),
         IN_DIRECTORY(counters__device_with_another_address__have_a_separate_sum),
         IN_DIRECTORY(counters__process_killed__are_kept),
         IN_DIRECTORY(counters__process_killed_between_adding_and_removing__are_added_once),
