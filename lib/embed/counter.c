@@ -33,18 +33,6 @@ const char *uroce_counter_text(unsigned index)
     return index < COUNT ? cable_counts[index - URO_COUNTER_COUNT].text : NULL;
 }
 
-static uint64_t read_engine(struct uro_device *device, unsigned index)
-{
-    uint64_t value = 0;
-
-    if (!uro_device_started(device))
-        return 0;
-    uro_device_lock(device);
-    value = uro_engine_counters(uro_device_engine(device))->value[index];
-    uro_device_unlock(device);
-    return value;
-}
-
 int uroce_device_counter(const char *device, const char *counter, uint64_t *value)
 {
     if (device == NULL || counter == NULL || value == NULL)
@@ -57,7 +45,7 @@ int uroce_device_counter(const char *device, const char *counter, uint64_t *valu
             continue;
         *value = 0; /* for a device without a cable */
         if (i < URO_COUNTER_COUNT)
-            *value = read_engine(host, i);
+            *value = uro_device_counter(host, (enum uro_counter)i);
         else
             (void)!uro_cable_port_count(device, (enum uro_cable_count)(i - URO_COUNTER_COUNT),
                                         value);

@@ -660,6 +660,20 @@ uint32_t uro_device_engines_running(const struct uro_device *device)
     return atomic_load_explicit(&device->engines_running, memory_order_relaxed);
 }
 
+uint64_t uro_device_counter(struct uro_device *device, enum uro_counter counter)
+{
+    uint64_t sum = 0;
+
+    for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine) {
+        if (!uro_device_started(engine))
+            continue;
+        uro_device_lock(engine);
+        sum += uro_engine_counters(uro_device_engine(engine))->value[counter];
+        uro_device_unlock(engine);
+    }
+    return sum;
+}
+
 uint32_t uro_device_engine_index(const struct uro_device *engine)
 {
     return engine->engine_index;

@@ -127,6 +127,9 @@ struct uro_device *uro_device_first_engine(struct uro_device *engine);
 uint32_t uro_device_engines_running(const struct uro_device *device);
 /* Returns the engine that a completion vector chooses. The device must run. Thread: any. */
 struct uro_device *uro_device_engine_of_vector(struct uro_device *device, uint32_t vector);
+/* Returns a counter of the device @device: the sum over all of its engines, or 0 before the device
+ * starts. Takes the lock of each engine. Thread: any. */
+uint64_t uro_device_counter(struct uro_device *device, enum uro_counter counter);
 /* Returns the index of the engine in its device, from 0. Thread: any. */
 uint32_t uro_device_engine_index(const struct uro_device *engine);
 

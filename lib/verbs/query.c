@@ -220,13 +220,8 @@ int uro_ibv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *v
 
 static uint32_t counted(struct uro_device *device, enum uro_counter counter)
 {
-    uint64_t value = 0;
+    const uint64_t value = uro_device_counter(device, counter);
 
-    if (uro_device_started(device)) {
-        uro_device_lock(device);
-        value = uro_engine_counters(uro_device_engine(device))->value[counter];
-        uro_device_unlock(device);
-    }
     return value < COUNTER_MAX ? (uint32_t)value : COUNTER_MAX;
 }
 

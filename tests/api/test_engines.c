@@ -363,6 +363,44 @@ static void datagrams__queue_pairs_on_any_two_engines__arrive(void **state)
     assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
+/* Sends a datagram with a wrong Q_Key to a queue pair of each engine. */
+static void datagrams__of_wrong_qkey_to_each_engine__port_counts_all(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_qp_attr peer = api_attr(api, 0);
+    struct ibv_ah *ah = ibv_create_ah(api->pd, &peer.ah_attr);
+    struct ibv_port_attr port;
+
+    assert_non_null(ah);
+    assert_int_equal(ibv_query_port(api->context, 1, &port), 0);
+    const uint32_t before = port.qkey_viol_cntr;
+    for (int i = 0; i < ENGINES; i++) {
+        struct ibv_cq *cq = engines_cq_of(api, i);
+        struct pair pair;
+        api_side_open_with(api, &pair.a, cq, cq, IBV_QPT_UD, NULL);
+        api_side_open_with(api, &pair.b, cq, cq, IBV_QPT_UD, NULL);
+        api_pair_join(api, &pair);
+        struct ibv_sge source = api_sge(&pair.a, 0, 100), target = api_sge(&pair.b, 0, 200);
+        struct ibv_send_wr wr = api_send(IBV_WR_SEND, &source);
+        wr.wr.ud.ah = ah;
+        wr.wr.ud.remote_qpn = pair.b.qp->qp_num;
+        wr.wr.ud.remote_qkey = API_QKEY + 1;
+        assert_int_equal(api_post_recv(&pair.b, 2, &target), 0);
+        assert_int_equal(api_post_send(&pair.a, &wr), 0);
+        api_expect(cq, 1, IBV_WC_SUCCESS);
+        wr.wr.ud.remote_qkey = API_QKEY; /* arrives after the first datagram */
+        assert_int_equal(api_post_send(&pair.a, &wr), 0);
+        (void)api_wait(cq);
+        (void)api_wait(cq);
+        engines_close_side(&pair.a);
+        engines_close_side(&pair.b);
+        engines_destroy_cq(cq);
+    }
+    assert_int_equal(ibv_query_port(api->context, 1, &port), 0);
+    assert_int_equal(port.qkey_viol_cntr, before + ENGINES);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
 static void region__registered_and_deregistered__takes_effect_on_every_engine(void **state)
 {
     const struct api *api = *state;
@@ -576,6 +614,7 @@ int main(void)
         API_TEST(armed_cq__solicited_only_after_any__unsolicited_raises_no_event),
         API_TEST(queue_pair__srq_of_another_engine_than_its_cq__receives),
         API_TEST(datagrams__queue_pairs_on_any_two_engines__arrive),
+        API_TEST(datagrams__of_wrong_qkey_to_each_engine__port_counts_all),
         API_TEST(region__registered_and_deregistered__takes_effect_on_every_engine),
         API_TEST(threads__on_each_engine_while_another_registers__all_writes_arrive),
         API_TEST(queue_pairs__with_the_same_cqs_crossed__two_threads_modify_them),

@@ -128,6 +128,56 @@ static void add__name_of_a_removed_device__a_new_device(void **state)
     assert_int_equal(side_device_count(), 0);
 }
 
+/* Makes a queue pair on the engine of @vector, and polls the completion of a flushed receive. */
+static void complete_on(struct ibv_pd *pd, int vector)
+{
+    struct ibv_cq *cq = ibv_create_cq(pd->context, 4, NULL, NULL, vector);
+    struct ibv_qp_init_attr init = { .send_cq = cq,
+                                     .recv_cq = cq,
+                                     .qp_type = IBV_QPT_RC,
+                                     .cap = { .max_send_wr = 1, .max_recv_wr = 1 } };
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+    struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+    struct ibv_wc wc;
+
+    assert_non_null(qp);
+    assert_int_equal(
+        ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+    assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+    attr.qp_state = IBV_QPS_ERR;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void counter__device_with_two_engines__is_the_sum(void **state)
+{
+    char text[200];
+    uint64_t value = 1;
+
+    (void)state;
+    (void)snprintf(text, sizeof text, "%s;engines=2", lonely("uroce0"));
+    assert_int_equal(add(text), 0);
+    assert_int_equal(uroce_device_counter("uroce0", "completions", &value), 0);
+    assert_int_equal(value, 0); /* the device was not started */
+    struct ibv_context *context = side_open_device("uroce0");
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    assert_non_null(pd);
+    assert_int_equal(context->num_comp_vectors, 2);
+    complete_on(pd, 0);
+    complete_on(pd, 1);
+    complete_on(pd, 1);
+    assert_int_equal(uroce_device_counter("uroce0", "completions", &value), 0);
+    assert_int_equal(value, 3);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+    assert_int_equal(uroce_device_remove("uroce0"), 0);
+}
+
 static void add__another_libibverbs_comes_first__refused(void **state)
 {
     (void)state;
@@ -144,6 +194,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(remove__unknown_name__refused),
         cmocka_unit_test(remove__running_device__contexts_and_domains_may_stay),
         cmocka_unit_test(add__name_of_a_removed_device__a_new_device),
+        cmocka_unit_test(counter__device_with_two_engines__is_the_sum),
     };
     const struct CMUnitTest behind[] = {
         cmocka_unit_test(add__another_libibverbs_comes_first__refused),
