@@ -160,15 +160,16 @@ typedef void function(void);
 
 static int redirect(const void *caller)
 {
-    const struct uro_plt_hook changes[] = {
+    const struct uro_plt_hook now[] = {
         { { "open", "open64" }, (function *)hook_open },
         { { "write" }, (function *)hook_write },
         { { "close" }, (function *)hook_close },
-    };
-    const struct uro_plt_hook stat_now[] = {
         { { "fstat", "fstat64" }, (function *)hook_fstat },
     };
-    const struct uro_plt_hook stat_before[] = {
+    const struct uro_plt_hook before[] = {
+        now[0],
+        now[1],
+        now[2],
         { { "__fxstat", "__fxstat64" }, (function *)hook_fxstat },
     };
     const struct uro_plt_hook verbs[] = {
@@ -176,12 +177,10 @@ static int redirect(const void *caller)
         { { "ibv_open_device" }, (function *)hook_open_device },
         { { "ibv_alloc_pd" }, (function *)hook_alloc_pd },
     };
-    int error = uro_plt_hook_install(caller, stat_now, 1);
+    int error = uro_plt_hook_install(caller, now, sizeof now / sizeof now[0]);
 
-    if (error == -ENOENT)
-        error = uro_plt_hook_install(caller, stat_before, 1);
-    if (error == 0)
-        error = uro_plt_hook_install(caller, changes, sizeof changes / sizeof changes[0]);
+    if (error == -ENOENT) /* librdmacm was built with an older C library */
+        error = uro_plt_hook_install(caller, before, sizeof before / sizeof before[0]);
     if (error != 0)
         return error;
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {

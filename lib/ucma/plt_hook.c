@@ -170,34 +170,57 @@ static bool read_only(const struct object *object, uintptr_t slot, size_t page)
     return object->relro != 0 && slot >= start && slot < end;
 }
 
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Sets the protection of the slot's page, unless the page is always writable. */
+static int protect(const struct object *object, uintptr_t slot, int protection)
+{
+    const size_t page = page_size();
+
+    if (!read_only(object, slot, page))
+        return 0;
+    return mprotect((void *)(slot & ~(page - 1)), page, protection) == 0 ? 0 : -EACCES;
+}
+
+static int make_writable(const struct object *object, uintptr_t slot, void (*with)(void))
+{
+    (void)with;
+    return protect(object, slot, PROT_READ | PROT_WRITE);
+}
+
+/* A page that cannot become read-only stays writable. The program works with it. */
+static int make_read_only(const struct object *object, uintptr_t slot, void (*with)(void))
+{
+    (void)with;
+    (void)!protect(object, slot, PROT_READ);
+    return 0;
+}
+
 static int overwrite(const struct object *object, uintptr_t slot, void (*with)(void))
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *start = (void *)(slot & ~(page - 1));
-    _Atomic uintptr_t *entry_of_slot = (_Atomic uintptr_t *)slot;
-    bool guarded = read_only(object, slot, page);
-
-    if (guarded && mprotect(start, page, PROT_READ | PROT_WRITE) != 0)
-        return -EACCES;
-    atomic_store(entry_of_slot, (uintptr_t)with);
-    if (guarded && mprotect(start, page, PROT_READ) != 0)
-        return -EACCES;
+    (void)object;
+    atomic_store((_Atomic uintptr_t *)slot, (uintptr_t)with);
     return 0;
 }
 
 int uro_plt_hook_install(const void *inside, const struct uro_plt_hook *hooks, uint32_t hook_count)
 {
     struct object object;
+    int error = 0;
 
     if (!find(&object, inside))
         return -ENOENT;
     for (uint32_t i = 0; i < hook_count; i++)
         if (each_slot(&object, &hooks[i], count) == 0)
             return -ENOENT;
-    for (uint32_t i = 0; i < hook_count; i++) {
-        int error = each_slot(&object, &hooks[i], overwrite);
-        if (error < 0)
-            return error;
-    }
-    return 0;
+    for (uint32_t i = 0; i < hook_count && error >= 0; i++)
+        error = each_slot(&object, &hooks[i], make_writable);
+    for (uint32_t i = 0; i < hook_count && error >= 0; i++)
+        (void)each_slot(&object, &hooks[i], overwrite);
+    for (uint32_t i = 0; i < hook_count; i++)
+        (void)each_slot(&object, &hooks[i], make_read_only);
+    return error < 0 ? error : 0;
 }

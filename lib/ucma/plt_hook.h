@@ -21,6 +21,6 @@ const char *uro_plt_hook_object(const void *inside);
  * Returns 0 or
  *   -ENOENT  the object does not call one of the functions under any of its names, or there is no
  *            object; nothing was redirected
- *   -EACCES  the table of the object cannot be written; some calls may be redirected */
+ *   -EACCES  the table of the object cannot be written; nothing was redirected */
 URO_NODISCARD int uro_plt_hook_install(const void *inside, const struct uro_plt_hook *hooks,
                                        uint32_t count);
