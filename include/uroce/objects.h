@@ -152,7 +152,8 @@ struct uroce_completion {
     uint32_t qpn;
     uint32_t source_qpn;    /* sender of a datagram */
     uint64_t time;          /* time of the engine call that completed the request */
-    uint32_t service_level; /* a received datagram: 10 (IPv4) or 9 (IPv6) */
+    uint32_t service_level; /* a received datagram: its IP version, 10 (IPv4) or 9 (IPv6), which
+                             * ibv_wc.sl has too, as with mlx5 */
     uint32_t reserved[3];   /* 0 */
 };
 

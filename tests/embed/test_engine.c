@@ -315,6 +315,7 @@ static void ud__datagram__follows_the_grh(void **state)
     assert_int_equal(got.length, 43);
     assert_int_equal(got.flags, UROCE_COMPLETION_GRH);
     assert_int_equal(got.source_qpn, uroce_qp_number(stage->one.qp));
+    assert_int_equal(got.service_level, 10); /* IPv4 */
     assert_memory_equal(stage->two.memory + 40, "abc", 3);
     assert_int_equal(uroce_ah_destroy(send.ah), 0);
     close_stage(stage);
