@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app.h"
+#include "base/utf8.h"
 #include "config/defaults.h"
 #include "config/netdev.h"
 #include "config/plugin.h"
@@ -140,9 +141,11 @@ static void print_config(const struct uro_device_config *config, const char *sta
 {
     char text[URO_GID_TEXT_MAX], warning[URO_DEFAULTS_LOOPBACK_MAX];
     const uint8_t *mac = config->mac.octets;
+    char link[sizeof config->link];
 
+    memcpy(link, config->link, sizeof link);
     (void)printf("%s  %s\n", config->name, state);
-    (void)printf("  link  %s\n", config->link);
+    (void)printf("  link  %s\n", uro_utf8_mask(link));
     (void)printf("  mac   %02x:%02x:%02x:%02x:%02x:%02x\n", mac[0], mac[1], mac[2], mac[3], mac[4],
                  mac[5]);
     (void)printf("  mtu   %u, IB MTU %u\n", config->mtu, ib_mtu(config->mtu));

@@ -13,12 +13,13 @@
 #include <unistd.h>
 
 #include "capture/judge.h"
+#include "escape.h"
 #include "page.h"
 #include "wire/text.h"
 
 #define QPN_GSI 1u
 
-/* The text lines of all packets. */
+/* The text lines of all packets, each with its NUL. */
 struct lines {
     char *text;
     size_t used;
@@ -57,23 +58,12 @@ static void add_line(void *context, const struct uro_pcap_read_frame *frame,
     }
     char *line = lines->text + lines->used;
     (void)uro_text_line(frame->pkt.octets, frame->pkt.length, line);
-    const size_t length = strlen(line);
-    line[length] = '\n';
-    lines->used += length + 1;
+    lines->used += strlen(line) + 1;
 }
 
-/* Writes @text as a JSON string that is safe inside a script element. */
 static void put_string(const char *text)
 {
-    (void)putchar('"');
-    for (; *text != '\0'; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == '"' || c == '\\' || c == '<')
-            (void)printf("\\u%04x", c);
-        else
-            (void)putchar(c);
-    }
-    (void)putchar('"');
+    uro_escape_json(stdout, text);
 }
 
 /* ---- connections --------------------------------------------------------------------------- */
@@ -278,6 +268,18 @@ static void put_findings(const struct uro_judge *judge)
     (void)printf("]");
 }
 
+static void put_lines(const struct lines *lines)
+{
+    (void)printf(",\n\"lines\":[");
+    for (size_t at = 0; at < lines->used; at += strlen(lines->text + at) + 1) {
+        (void)printf("%s", at > 0 ? ",\n" : "");
+        put_string(lines->text + at);
+    }
+    (void)printf("]");
+}
+
+/* Writes the data as JSON in a script element. Each string that is not a constant of uroce goes
+ * through put_string(), so that none can end the element. */
 static void put_data(const struct page *page, const char *path, const struct lines *lines)
 {
     const struct uro_capture *capture = page->capture;
@@ -305,9 +307,8 @@ static void put_data(const struct page *page, const char *path, const struct lin
     put_column(page, "payload", column_payload);
     put_column(page, "mark", column_mark);
     put_column(page, "related", column_related);
-    (void)printf("}</script>\n<script id=\"lines\" type=\"text/plain\">");
-    (void)fwrite(lines->text, 1, lines->used, stdout);
-    (void)printf("</script>\n");
+    put_lines(lines);
+    (void)printf("}</script>\n");
 }
 
 /* Writes the page. Returns false when out of memory. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "base/utf8.h"
 #include "impair/plan.h"
 #include "io/impair/port.h"
 #include "stats/directory.h"
@@ -45,7 +46,7 @@ static void help(void)
 struct found {
     char directory[URO_STATS_PATH_MAX];
     char name[256];
-    char program[URO_STATS_NAME_MAX];
+    char program[URO_STATS_NAME_MAX], device[URO_STATS_NAME_MAX];
     int pid;
 };
 
@@ -68,6 +69,7 @@ static void see_file(void *context, const struct uro_stats_file *file)
     (void)snprintf(found->directory, sizeof found->directory, "%s", file->directory);
     (void)snprintf(found->name, sizeof found->name, "%s", file->name);
     memcpy(found->program, file->page->program, sizeof found->program);
+    memcpy(found->device, file->page->device, sizeof found->device);
     found->pid = file->page->header.pid;
 }
 
@@ -101,7 +103,8 @@ static int show(const struct found *found, const struct uro_stats_page *page)
         if (i == APPLIED_TRIES * 1000)
             (void)snprintf(text, sizeof text, "changes all the time");
     text[strcspn(text, "\n")] = '\0'; /* the first line of a file */
-    (void)printf("%s  process %d (%s)  %s\n", page->device, found->pid, found->program, text);
+    (void)printf("%s  process %d (%s)  %s\n", found->device, found->pid, found->program,
+                 uro_utf8_mask(text));
     for (size_t i = 0; i < URO_ARRAY_LEN(names); i++)
         (void)printf("%s%s %" PRIu64, i == 0 ? "  " : ", ", names[i],
                      (uint64_t)page->impair.counts[i]);
@@ -143,7 +146,7 @@ static int show_or_change(const struct found *found, const char *text)
         (void)fprintf(stderr,
                       "uroce impair: process %d (%s) runs %s without impair=; start it with "
                       "impair=off to change its faults later\n",
-                      found->pid, found->program, page->device);
+                      found->pid, found->program, found->device);
     else
         status = text == NULL ? show(found, page) : change(found, page, text);
     (void)munmap(page, sizeof *page);

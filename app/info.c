@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "base/utf8.h"
 #include "config/config.h"
 #include "config/netdev.h"
 #include "config/plugin.h"
+#include "escape.h"
 #include "host/host.h"
 #include "info.h"
 #include "library.h"
@@ -127,6 +129,7 @@ static void describe_configured(struct info *info)
         return;
     }
     (void)snprintf(info->device, sizeof info->device, "%s:%s", list[0]->name, list[0]->link);
+    (void)uro_utf8_mask(info->device);
     for (uint32_t i = 0; i < count && !info->usable; i++)
         if (list[i]->problem[0] != '\0') {
             (void)snprintf(info->reason, sizeof info->reason, "%s", list[i]->problem);
@@ -219,24 +222,11 @@ static void print_text(const struct info *info)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-void uro_info_json_string(FILE *out, const char *text)
-{
-    (void)putc('"', out);
-    for (const char *c = text; *c != '\0'; c++)
-        if (*c == '"' || *c == '\\')
-            (void)fprintf(out, "\\%c", *c);
-        else if ((unsigned char)*c < ' ')
-            (void)fprintf(out, "\\u%04x", (unsigned)(unsigned char)*c);
-        else
-            (void)putc(*c, out);
-    (void)putc('"', out);
-}
-
 /* Prints ,"NAME":"TEXT". */
 static void print_field(const char *name, const char *text)
 {
     (void)printf(",\"%s\":", name);
-    uro_info_json_string(stdout, text);
+    uro_escape_json(stdout, text);
 }
 
 static void print_json(const struct info *info)

@@ -56,6 +56,3 @@ void uro_info_check(const struct uro_port_driver *driver, const struct uro_info_
  * the device transfers to itself. Prints the reason of a failure on stderr. Returns the exit
  * status. */
 int uro_info_side(const char *library, int peer, bool sends);
-
-/* Writes @text as a string of JSON. */
-void uro_info_json_string(FILE *out, const char *text);

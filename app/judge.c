@@ -7,6 +7,7 @@
 
 #include "app.h"
 #include "capture/judge.h"
+#include "escape.h"
 #include "usage.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -143,17 +144,6 @@ static void print_summary(const struct uro_judge *judge)
                      "responses, READ depth\n");
 }
 
-static void print_json_text(const char *text)
-{
-    (void)putchar('"');
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            (void)putchar('\\');
-        (void)putchar(*text);
-    }
-    (void)putchar('"');
-}
-
 static void print_json_finding(const struct uro_judge *judge,
                                const struct uro_judge_finding *finding)
 {
@@ -168,9 +158,9 @@ static void print_json_finding(const struct uro_judge *judge,
     if (qpn != URO_CAPTURE_NONE)
         (void)printf(", \"qpn\": %" PRIu32, qpn);
     (void)printf(", \"rule\": \"%s\", \"seen\": ", uro_judge_rules[finding->check].id);
-    print_json_text(finding->seen);
+    uro_escape_json(stdout, finding->seen);
     (void)printf(", \"wanted\": ");
-    print_json_text(uro_judge_rules[finding->check].wants);
+    uro_escape_json(stdout, uro_judge_rules[finding->check].wants);
     if (finding->other != URO_CAPTURE_NONE)
         (void)printf(", \"other_frame\": %" PRIu32, capture->packets[finding->other].frame);
     (void)printf(", \"more\": %" PRIu32 "}", finding->more);

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "app.h"
+#include "base/utf8.h"
 #include "device_options.h"
 #include "host/host.h"
 #include "output.h"
@@ -27,6 +28,7 @@
 #define SETS_MAX     32u
 #define FILE_MAX     (256u * 1024)
 #define LINK_WAIT    URO_MS(10000)
+#define TITLE_SHOWN  200u
 
 struct set {
     const char *name;
@@ -303,6 +305,16 @@ static void print_result(const struct settings *settings, uint32_t number, const
     (void)uro_output_flush();
 }
 
+static void print_title(const struct file *file)
+{
+    const struct uro_script_text *title = &file->script.title;
+    char text[TITLE_SHOWN];
+
+    (void)snprintf(text, sizeof text, "%.*s", (int)title->length,
+                   title->length > 0 ? title->start : "");
+    (void)printf("%s: %s\n", file->path, uro_utf8_mask(text));
+}
+
 static enum uro_play_result play_one(struct uro_peer_link *link, const struct settings *settings,
                                      const struct file *file, struct uro_play_config *config)
 {
@@ -312,8 +324,7 @@ static enum uro_play_result play_one(struct uro_peer_link *link, const struct se
         getrandom(&config->seed, sizeof config->seed, 0) != (ssize_t)sizeof config->seed)
         abort();
     if (!settings->quiet && !settings->tap)
-        (void)printf("%s: %.*s\n", file->path, (int)file->script.title.length,
-                     file->script.title.length > 0 ? file->script.title.start : "");
+        print_title(file);
     const int error = uro_play_init(play, &file->script, config, uro_device_now());
     enum uro_play_result result = URO_PLAY_UNREACHED;
     if (error == 0) {

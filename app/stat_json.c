@@ -4,19 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "escape.h"
 #include "stat.h"
 
 /* ---- JSON ------------------------------------------------------------------------- */
 
 static void print_string(const char *text)
 {
-    char plain[URO_STAT_REASON_MAX];
-
-    uro_stat_plain(text, plain, sizeof plain);
-    (void)putchar('"');
-    for (const char *c = plain; *c != '\0'; c++)
-        (void)printf("%s%c", *c == '"' || *c == '\\' ? "\\" : "", *c);
-    (void)putchar('"');
+    uro_escape_json(stdout, text);
 }
 
 static void print_name(const char *name)

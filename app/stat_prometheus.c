@@ -9,21 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "escape.h"
 #include "stat.h"
 
 /* ---- pieces ------------------------------------------------------------------------ */
-
-/* Prints the value of a label. */
-static void print_value(const char *text)
-{
-    char plain[URO_STATS_LINK_MAX];
-
-    uro_stat_plain(text, plain, sizeof plain);
-    (void)putchar('"');
-    for (const char *c = plain; *c != '\0'; c++)
-        (void)printf("%s%c", *c == '"' || *c == '\\' ? "\\" : "", *c);
-    (void)putchar('"');
-}
 
 static void print_header(const char *name, const char *type, const char *help)
 {
@@ -34,7 +23,7 @@ static void print_header(const char *name, const char *type, const char *help)
 static void begin_sample(const char *name, const struct uro_stats_page *page, uid_t uid)
 {
     (void)printf("%s{device=", name);
-    print_value(page->device);
+    uro_escape_label(stdout, page->device);
     (void)printf(",guid=\"%016" PRIx64 "\",uid=\"%u\"", page->guid, (unsigned)uid);
 }
 
@@ -136,7 +125,7 @@ static void begin_process(const char *name, const struct uro_survey_file *file)
     begin_sample(name, file->page, file->uid);
     (void)printf(",pid=");
     if (file->page->engine == 0) {
-        print_value(uro_stat_pid(file));
+        uro_escape_label(stdout, uro_stat_pid(file));
     } else { /* the name of the file has a longer number */
         (void)printf("\"%d\",engine=\"%u\"", file->page->header.pid, file->page->engine);
     }
@@ -150,7 +139,7 @@ static void print_process(const struct uro_survey_file *file, const void *contex
         return;
     begin_process(metric->name, file);
     (void)printf(",program=");
-    print_value(file->page->program);
+    uro_escape_label(stdout, file->page->program);
     end_sample(metric->value(file));
 }
 

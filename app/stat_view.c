@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 #define PSN_MASK 0xffffffu
 /* Packets that a process may send or receive between the reading of its counters and its rows. */
 #define SLACK 262144u
@@ -323,11 +325,8 @@ const char *uro_stat_pid(const struct uro_survey_file *file)
 
 void uro_stat_plain(const char *from, char *to, size_t size)
 {
-    size_t i = 0;
-
-    for (; from[i] != '\0' && i + 1 < size; i++)
-        to[i] = (char)(from[i] >= ' ' && from[i] <= '~' ? from[i] : '?');
-    to[i] = '\0';
+    (void)snprintf(to, size, "%s", from);
+    (void)uro_utf8_mask(to);
 }
 
 const char *uro_stat_rows_problem(const struct uro_survey_file *file,
@@ -360,7 +359,7 @@ const char *uro_stat_rows_problem(const struct uro_survey_file *file,
                        strerror(-file->rows_error));
         break;
     }
-    return text;
+    return uro_utf8_mask(text);
 }
 
 const char *uro_stat_file_problem(const struct uro_survey_file *file,
@@ -381,7 +380,7 @@ const char *uro_stat_file_problem(const struct uro_survey_file *file,
         (void)snprintf(text, URO_STAT_REASON_MAX, "%s/%s cannot be read: %s", file->directory,
                        file->name, strerror(-file->error));
     }
-    return text;
+    return uro_utf8_mask(text);
 }
 
 const char *uro_stat_survey_problem(const struct uro_survey *survey,
@@ -407,7 +406,7 @@ const char *uro_stat_survey_problem(const struct uro_survey *survey,
     else
         (void)snprintf(text, URO_STAT_REASON_MAX, "not every process can be shown: %s",
                        strerror(-survey->error));
-    return text;
+    return uro_utf8_mask(text);
 }
 
 const char *uro_stat_nothing(const struct uro_stat_filter *filter,
@@ -425,5 +424,5 @@ const char *uro_stat_nothing(const struct uro_stat_filter *filter,
         (void)snprintf(text, URO_STAT_REASON_MAX,
                        "no program of %s runs over uroce; start one with `uroce run PROGRAM`",
                        geteuid() == 0 ? "any user" : "this user");
-    return text;
+    return uro_utf8_mask(text);
 }

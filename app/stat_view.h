@@ -84,7 +84,7 @@ const char *uro_stat_kind(uint8_t kind); /* enum uro_key_kind */
  * same pid in another namespace. */
 const char *uro_stat_pid(const struct uro_survey_file *file);
 
-/* Replaces each character that may have an effect in a terminal by '?'. */
+/* Copies a text, and replaces each byte that may have an effect in a terminal by '?'. */
 void uro_stat_plain(const char *from, char *to, size_t size);
 
 #define URO_STAT_REASON_MAX 512u

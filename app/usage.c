@@ -10,17 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define LETTERS_MAX 64u
+#define MESSAGE_MAX 1024u
 
 int uro_usage_error(const char *command, const char *format, ...)
 {
+    char text[MESSAGE_MAX];
     va_list arguments;
 
-    (void)fprintf(stderr, "uroce %s: ", command);
     va_start(arguments, format);
-    (void)vfprintf(stderr, format, arguments);
+    (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    (void)fprintf(stderr, "; see `uroce %s --help`\n", command);
+    (void)fprintf(stderr, "uroce %s: %s; see `uroce %s --help`\n", command, uro_utf8_mask(text),
+                  command);
     return URO_USAGE_STATUS;
 }
 

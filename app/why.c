@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "base/utf8.h"
 #include "core/cq.h"
 #include "stats/failure_text.h"
 #include "stats/reader.h"
@@ -152,7 +154,9 @@ static void add_other(struct search *search, const struct uro_stats_file *file)
 static void see_unreadable(struct search *search, const struct uro_stats_file *file)
 {
     const struct uro_stats_header *header = &file->page->header;
+    char name[NAME_MAX + 1]; /* the user whose file it is chose the name */
 
+    (void)snprintf(name, sizeof name, "%s", file->name);
     if (file->error == -EPROTO && (search->pid == 0 || search->pid == header->pid))
         (void)fprintf(stderr,
                       "uroce why: process %d uses uroce %s, but this is another build of uroce, "
@@ -161,7 +165,7 @@ static void see_unreadable(struct search *search, const struct uro_stats_file *f
     else if (file->error != -EPROTO && search->pid == 0)
         (void)fprintf(stderr,
                       "uroce why: %s/%s cannot be read: %s; remove it if it is not in use\n",
-                      file->directory, file->name,
+                      file->directory, uro_utf8_mask(name),
                       file->error == -EINVAL ? "not a file of uroce" : strerror(-file->error));
     search->unreadable++;
 }

@@ -30,7 +30,6 @@ function readCapture() {
   const count = raw.time.length;
   const capture = Object.assign({}, raw, {
     count,
-    lines: document.getElementById("lines").textContent.split("\n"),
     time: new Float64Array(count),
     kind: new Uint8Array(count),
     findingsOf: new Map(),

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "config/defaults.h"
 
 #define BLANKS  " \t\r\n"
@@ -37,6 +38,7 @@ static void refuse(struct uro_config *config, const char *source, const char *fo
     va_start(arguments, format);
     (void)vsnprintf(entry->config.problem, sizeof entry->config.problem, format, arguments);
     va_end(arguments);
+    (void)uro_utf8_mask(entry->config.problem);
 }
 
 static bool is_taken(const struct uro_config *config, const char *name)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "config/plugin.h"
 #include "core/limits.h"
 #include "impair/plan.h"
@@ -45,6 +46,7 @@ void uro_entry_refuse(struct uro_entry *entry, const char *where, const char *fo
     (void)vsnprintf(config->problem + used, sizeof config->problem - (size_t)used, format,
                     arguments);
     va_end(arguments);
+    (void)uro_utf8_mask(config->problem);
 }
 
 /* ---- pieces of text ------------------------------------------------------- */
@@ -565,11 +567,13 @@ void uro_entry_begin(struct uro_entry *entry, const char *where, const char *nam
     (void)snprintf(entry->config.name, sizeof entry->config.name, "%s", name);
     entry->config.prefix[0] = 64;
     set_default_quotas(&entry->config);
-    if (!is_name(name, sizeof entry->config.name))
-        uro_entry_refuse(entry, where,
-                         "the name \"%.40s\" must be 1 to 31 letters, digits, _ or -, and begin "
-                         "with a letter; write NAME:LINK[;key=value]..., for example uroce0:udp",
-                         name);
+    if (is_name(name, sizeof entry->config.name))
+        return;
+    uro_entry_refuse(entry, where,
+                     "the name \"%.40s\" must be 1 to 31 letters, digits, _ or -, and begin "
+                     "with a letter; write NAME:LINK[;key=value]..., for example uroce0:udp",
+                     name);
+    (void)uro_utf8_mask(entry->config.name);
 }
 
 void uro_entry_begin_process(struct uro_entry *entry)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "impair/value.h"
 
 #define REPLAY         "replay:" /* prefix of the value of impair= that names a trace */
@@ -418,6 +419,7 @@ static int refuse(const struct parser *parser, const char *word, size_t length, 
                        word, right);
     else
         (void)snprintf(error, URO_IMPAIR_ERROR_MAX, "\"%.*s\": %s", shown, word, right);
+    (void)uro_utf8_mask(error);
     return -EINVAL;
 }
 

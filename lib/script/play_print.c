@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/utf8.h"
 #include "script/play_inside.h"
 #include "wire/text.h"
 
@@ -15,6 +16,7 @@ static void print_line(struct uro_play *play, const char *head, const char *form
                         since / 1000000000u, since / 1000u % 1000000u, head);
 
     (void)vsnprintf(play->line + used, sizeof play->line - (size_t)used, format, arguments);
+    (void)uro_utf8_mask(play->line);
     if (play->config.print != NULL)
         play->config.print(play->config.user, play->line);
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define SHOWN_MAX 40 /* bytes of a word shown in a message */
 
 static bool is_blank(char c)
@@ -54,6 +56,7 @@ bool uro_words_refuse(struct uro_words *words, size_t from, const char *expected
     else
         (void)snprintf(problem->text, sizeof problem->text, "\"%.*s\": expected %s",
                        length < SHOWN_MAX ? length : SHOWN_MAX, word->start + from, expected);
+    (void)uro_utf8_mask(problem->text);
     return false;
 }
 

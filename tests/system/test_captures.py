@@ -445,6 +445,35 @@ def page__hostile_name_and_damaged_frames__are_shown_as_text(case: Case) -> None
     has(html.unescape(browse(case, page_of(case, capture))), name)
 
 
+MARKUP = "</script><script>document.body.dataset.error='ran'</script><!--<script> \\u003c \\"
+
+
+def capture_of_sentence(path: pathlib.Path, text: bytes) -> pathlib.Path:
+    """Writes a capture of one frame with the EtherType of the sentences of pcap=."""
+    octets = bytes(12) + b"\x88\xb5uroce: " + text
+    path.write_bytes(HEADER + struct.pack("<IIII", 1, 0, len(octets), len(octets)) + octets)
+    return path
+
+
+def dump__sentence_with_markup__adds_no_element_to_the_page(case: Case) -> None:
+    pages = [page_of(case, capture_of_sentence(case.scratch / f"{name}.pcap", text)).read_text()
+             for name, text in (("plain", b"plain"), ("markup", MARKUP.encode()))]
+    for mark in ("<script", "</script", "<!--"):
+        equal(pages[1].lower().count(mark), pages[0].lower().count(mark), mark)
+    data = re.search(r'<script id="data" type="application/json">(.*?)</script>', pages[1], re.S)[1]
+    equal(json.loads(data)["lines"], [f"-- {MARKUP}"])
+
+
+def page__sentence_with_markup__is_shown_as_text(case: Case) -> None:
+    capture = capture_of_sentence(case.scratch / "sentence.pcap", MARKUP.encode())
+    has(html.unescape(browse(case, page_of(case, capture))), f"<code>-- {MARKUP}</code>")
+
+
+def dump__control_characters_of_a_frame__are_not_printed(case: Case) -> None:
+    capture = capture_of_sentence(case.scratch / "controls.pcap", b"a\x1b]0;b\x07\x9b\xc2\x9bc\n")
+    has(case.call("dump", capture).stdout, " -- a?]0;b????c?\n")
+
+
 def page__capture_without_frames__opens(case: Case) -> None:
     capture = case.scratch / "none.pcap"
     capture.write_bytes(HEADER)

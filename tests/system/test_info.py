@@ -6,6 +6,7 @@
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -130,6 +131,26 @@ def check__library_missing__each_link_reports_it(case: Case) -> None:
     run = case.call("info", "--check", uroce=lone)
     equal(run.returncode, 1)
     has(run.stdout, "  libraries       libibverbs.so.1 is missing: it must be in ", "none: the directory of the libraries has no plug-in")
+
+
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def uroce__control_characters_in_its_input__are_not_printed(case: Case) -> None:
+    """The input is in device descriptions, plans, scripts and words of the command line."""
+    plan, script = case.scratch / "escape.impair", case.scratch / "escape.peer"
+    plan.write_text("loss:1%\nlo\x1b]0;x\x07\n")
+    script.write_text("# title \x1b[2J\nsend \x1b[2J\n")
+    for devices in ("u\x1b[2J0:udp,ip=127.0.0.1", "u0:udp,ip=127.0.0.1;mtu=\x1b[2J", "u0:ud\x1b[2Jp", "\x1b[2J"):
+        for words in (["devices"], ["info"], ["info", "--json"]):
+            run = case.call(*words, UROCE_DEVICES=devices)
+            assert not CONTROL.search(run.stdout + run.stderr), (devices, words, run.stdout, run.stderr)
+            if "--json" in words:
+                json.loads(run.stdout)
+    for words in (["impair", "u0", f"@{plan}"], ["impair", "u0", "\x1b[2J"], ["peer", "--check", script], ["dump", "a", "b\x1b[2J"]):
+        run = case.call(*words)
+        equal(run.returncode, 2)
+        assert run.stderr and not CONTROL.search(run.stdout + run.stderr), (words, run.stdout, run.stderr)
 
 
 CASES = uroce_case.named_cases(globals())
