@@ -68,7 +68,8 @@ function connectionText(capture, connection) {
   return `${service}  ${sideText(capture, connection, 0)} ↔ ${sideText(capture, connection, 1)}`;
 }
 
-// Returns the text of an arrow: operation, PSN, payload, and the reason of a NAK.
+// Returns the text of an arrow: the operation or the reason of a NAK, then PSN, payload and marks. A
+// CNP has only its name, and a frame that is not of RoCEv2 the beginning of its text line.
 function arrowText(capture, i) {
   const opcode = capture.opcode[i];
   if (opcode < 0) return capture.lines[i].replace(/^.* > \S+ /, "").slice(0, 60);
@@ -107,7 +108,7 @@ function rate(value) {
   return +value.toPrecision(3) + " " + units[unit];
 }
 
-// The fields of a text line that have a value. Other words of the line are flags.
+// Words of a text line that have a value after them. Other words count as flags.
 const FIELDS = new Set(["qp", "psn", "srq", "qkey", "from", "placement", "selectivity", "va",
   "rkey", "len", "msn", "credits", "timer", "nak", "compare", "swap", "add", "original", "imm",
   "invalidate", "pay", "pkey", "vlan", "priority"]);
@@ -115,7 +116,7 @@ const FIELD_NAMES = {qp: "destination QP", psn: "PSN", va: "address", rkey: "R_K
   msn: "MSN", pay: "payload", imm: "immediate data", qkey: "Q_Key", from: "source QP",
   pkey: "P_Key", srq: "XRC SRQ", timer: "RNR timer", nak: "NAK"};
 
-// Cuts the text line of a frame into [name, value] pairs.
+// Returns the operation of a text line, and the rest of the line as [name, value] pairs.
 function fieldsOf(line) {
   const [text, ...problem] = line.split(" !");
   const words = text.replace(/^(.*?)\S+ > \S+ /, "$1").split(" ").filter(Boolean);

@@ -149,7 +149,8 @@ class Ladder {
     context.fill();
   }
 
-  // Names the sides where the connection changes from one row to the next.
+  // Names the sides in the first visible row, and where the connection changes from one row to the
+  // next.
   drawSides(context, row, y, x) {
     const {capture, state} = this, connection = capture.connection[state.rows[row]];
     if (connection < 0) return;

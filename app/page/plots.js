@@ -101,8 +101,8 @@ class Plots {
     return selected >= 0 && selected !== undefined ? selected : state.largest;
   }
 
-  // Draws the three plots. The parts that depend on neither the ladder nor the mouse are drawn only
-  // once, on a hidden canvas.
+  // Draws the three plots. The dots, lines and axes of a plot are on a hidden canvas, which is drawn
+  // again only when they change. The band, the selection and the drag are drawn each time.
   draw() {
     this.canvases.forEach((canvas, i) => {
       const [context, width, height] = fitCanvas(canvas, canvas.clientWidth, HEIGHTS[i]);
@@ -177,7 +177,8 @@ class Plots {
 
   // ---- PSNs ----------------------------------------------------------------------------------
 
-  // Returns [frame, PSN without wrap] of the requests in one direction and of their responses.
+  // Returns [frame, PSN without wrap] of the requests in one direction and of their responses, and
+  // [frame, null] of each CNP of the connection.
   psnsOf(connection, direction) {
     const {capture} = this, found = [];
     let last = null;
@@ -267,7 +268,8 @@ class Plots {
 
   // ---- throughput ----------------------------------------------------------------------------
 
-  // Returns the bits per second in each part of the time: A to B, B to A, retransmitted.
+  // Returns the bits of payload per second in each part of the visible time: A to B, B to A,
+  // retransmitted.
   sumRates() {
     const {capture, state} = this, [from, to] = this.view, step = (to - from) / BINS;
     const sums = [new Float64Array(BINS), new Float64Array(BINS), new Float64Array(BINS)];
@@ -302,7 +304,7 @@ class Plots {
 
   // ---- round trips ---------------------------------------------------------------------------
 
-  // Returns [frame, seconds] of each response whose request was sent once.
+  // Returns [frame, seconds] of each response in the visible time whose request was sent once.
   findTrips() {
     const {capture, state} = this, [from, to] = this.view, found = [];
     for (let i = 0; i < capture.count; i++) {
