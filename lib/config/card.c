@@ -431,7 +431,7 @@ static bool check_line(struct reader *reader, const char *line, bool whole, int 
         refuse(reader, "the line is too long");
     else if (reader->line > URO_CARD_LINES_MAX)
         refuse(reader, "a card has at most %u lines", URO_CARD_LINES_MAX);
-    else if (strchr(line, '=') == NULL)
+    else if (line[0] == '[' || strchr(line, '=') == NULL) /* libinih would accept a section */
         refuse(reader, "\"%.40s\" must be key = value", line);
     else if (line[0] == '=')
         refuse(reader, "\"%.40s\" has no key before the =", line);

@@ -114,6 +114,7 @@ static void parse__wrong_line__error_has_line_and_word(void **state)
     expect_wrong("lacks = srq:EAGAIN", "dir/my.card:1: unknown errno \"EAGAIN\"; known: EOPNOTSUPP "
                                        "ENOSYS EINVAL ENOMEM EPERM");
     expect_wrong("lacks = srq xrc srq", "dir/my.card:1: \"srq\" is given twice");
+    expect_wrong("max_qp = 3\n[a=b]", "dir/my.card:2: \"[a=b]\" must be key = value");
     expect_wrong("lacks = ,", "dir/my.card:1: lacks needs a word, such as srq");
     expect_wrong("grants = some", "dir/my.card:1: unknown value of grants \"some\"; known: exact "
                                   "power_of_two power_of_two_less_1");
