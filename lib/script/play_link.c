@@ -106,6 +106,7 @@ void uro_play_learn(struct uro_play *play, const struct uro_cm_msg *msg)
         uro_play_learn_words(play, msg->data + URO_IP_CM_LEN, msg->data_length - URO_IP_CM_LEN);
     else
         uro_play_learn_words(play, msg->data, msg->data_length);
+    link->confirmed |= msg->kind == URO_CM_RTU;
     link->ended |= msg->kind == URO_CM_DREQ || msg->kind == URO_CM_DREP || msg->kind == URO_CM_REJ;
 }
 
@@ -179,10 +180,8 @@ bool uro_play_accept(struct uro_play *play, const struct uro_script_step *step)
         }
     }
     if (play->part == 1) {
-        if (take(play, URO_CM_RTU)) {
-            play->link.confirmed = true;
+        if (take(play, URO_CM_RTU))
             return true;
-        }
         if (!play->deviated && play->now >= play->due)
             again(play, URO_CM_REP, step);
     }

@@ -3,6 +3,7 @@
  * fail. */
 #include "support/check.h"
 
+#include "script/play_inside.h"
 #include "virtual.h"
 
 #define LINES_MAX 32768u
@@ -213,6 +214,16 @@ static void accept__endpoint_connects__connection_works(void **state)
     assert_non_null(strstr(said, "10.0.0.2 > 10.0.0.1 REP"));
 }
 
+static void expect__rtu__connection_is_confirmed(void **state)
+{
+    static const struct uro_cm_msg rtu = { .kind = URO_CM_RTU };
+    static struct uro_play play;
+
+    (void)state;
+    uro_play_learn(&play, &rtu);
+    assert_true(play.link.confirmed);
+}
+
 static void disconnect__connected__sends_one_dreq(void **state)
 {
     const char *first;
@@ -287,6 +298,7 @@ int main(void)
         cmocka_unit_test(qp__numbers_by_hand__need_no_connection),
         cmocka_unit_test(send__to_a_group__has_the_mac_address_of_the_group),
         cmocka_unit_test(accept__endpoint_connects__connection_works),
+        cmocka_unit_test(expect__rtu__connection_is_confirmed),
         cmocka_unit_test(disconnect__connected__sends_one_dreq),
         cmocka_unit_test(fresh__packets_of_the_previous_connection__are_ignored),
         cmocka_unit_test(peer__absent__is_unreachable),
