@@ -138,6 +138,28 @@ uint64_t uro_field_max(enum uro_field field)
     return bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 }
 
+bool uro_field_wraps(enum uro_field field)
+{
+    static const enum uro_field fields[] = { URO_FIELD_PSN,
+                                             URO_FIELD_MSN,
+                                             URO_FIELD_QPN,
+                                             URO_FIELD_SQPN,
+                                             URO_FIELD_SRQN,
+                                             URO_FIELD_RKEY,
+                                             URO_FIELD_INV,
+                                             URO_FIELD_CM + URO_CM_STARTING_PSN,
+                                             URO_FIELD_CM + URO_CM_LOCAL_QPN,
+                                             URO_FIELD_CM + URO_CM_REMOTE_QPN,
+                                             URO_FIELD_CM + URO_CM_LOCAL_ID,
+                                             URO_FIELD_CM + URO_CM_REMOTE_ID,
+                                             URO_FIELD_CM + URO_CM_REQUEST_ID };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(fields); i++)
+        if (fields[i] == field)
+            return true;
+    return false;
+}
+
 static bool same(const char *name, const char *text, size_t length)
 {
     return name != NULL && strlen(name) == length && memcmp(name, text, length) == 0;

@@ -85,6 +85,10 @@ static inline bool uro_field_is_cm(enum uro_field field)
 /* Returns the largest number that the field holds. */
 uint64_t uro_field_max(enum uro_field field);
 
+/* Returns whether sums of the field are modulo its size: PSNs, MSNs, and the numbers by which an
+ * endpoint names its objects. */
+bool uro_field_wraps(enum uro_field field);
+
 /* Returns the field with that name; -1: none. Packets and messages share some names: @cm chooses
  * messages. */
 int uro_field_find(const char *name, size_t length, bool cm);

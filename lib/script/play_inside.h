@@ -25,7 +25,7 @@ void uro_play_frame_text(const uint8_t *octets, uint32_t length,
 
 /* ---- play_value.c ---- */
 /* Evaluates a value. @base: the base of relative values. Returns false, with a deviation, when a
- * variable has no value. */
+ * variable has no value, or the value does not fit the field. */
 bool uro_play_value(struct uro_play *play, const struct uro_script_value *value,
                     enum uro_field field, uint64_t base, uint64_t *number);
 uint64_t uro_play_get(const struct uro_play *play, enum uro_script_name name);

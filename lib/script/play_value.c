@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* play_value.c - evaluates sums, variables and texts while a script is played. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "script/play_inside.h"
@@ -28,6 +29,25 @@ static bool value_of_name(struct uro_play *play, uint64_t number, uint64_t *valu
     return true;
 }
 
+/* Makes the number fit the field: cuts off the upper bits of a PSN or a number like it. Returns
+ * false, with a deviation, if another number does not fit. */
+static bool fit(struct uro_play *play, enum uro_field field, uint64_t *number)
+{
+    const struct uro_field_row *row = &uro_field_rows[field];
+
+    if (uro_field_wraps(field))
+        *number &= uro_field_max(field);
+    if (*number <= uro_field_max(field))
+        return true;
+    if (*number >> 63 != 0) /* a difference below 0 */
+        uro_play_deviate(play, "%" PRId64 " does not fit %s (%u bits)", (int64_t)*number, row->name,
+                         row->bits);
+    else
+        uro_play_deviate(play, "%" PRIu64 " does not fit %s (%u bits)", *number, row->name,
+                         row->bits);
+    return false;
+}
+
 bool uro_play_value(struct uro_play *play, const struct uro_script_value *value,
                     enum uro_field field, uint64_t base, uint64_t *number)
 {
@@ -39,9 +59,7 @@ bool uro_play_value(struct uro_play *play, const struct uro_script_value *value,
             return false;
         *number = term->minus ? *number - by : *number + by;
     }
-    if (field < URO_FIELD_COUNT)
-        *number &= uro_field_max(field);
-    return true;
+    return field == URO_FIELD_COUNT || fit(play, field, number);
 }
 
 uint64_t uro_play_base(const struct uro_play *play, const struct uro_opcode *op, bool sent)

@@ -124,8 +124,8 @@ static bool take_term(struct uro_words *words, const char **pos, enum uro_field 
     return true;
 }
 
-/* Returns whether the number fits the field. Sums, variables and relative numbers are not checked:
- * uro_play_value() cuts off their upper bits. */
+/* Returns whether the number fits the field. uro_play_value() checks sums, variables and relative
+ * numbers, whose values are not known here. */
 static bool fits(const struct uro_script_value *value, enum uro_field field)
 {
     return field == URO_FIELD_COUNT || value->relative || value->count > 1 ||

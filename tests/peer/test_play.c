@@ -183,6 +183,30 @@ static void set__sum_of_variables__is_computed(void **state)
           "expect ACKNOWLEDGE psn=+0\n");
 }
 
+static void value__does_not_fit__error_has_value_and_field(void **state)
+{
+    (void)state;
+    expect_output("connect $port\nset x=300\nsend SEND_ONLY psn=+0 ttl=$x\n",
+                  "line 3: 300 does not fit ttl (8 bits)");
+    expect_output("connect $port\nsend SEND_ONLY psn=+0 pad=0-1\n",
+                  "line 2: -1 does not fit pad (2 bits)");
+    expect_output("connect $port\nset x=16\nsend REQ port=$port path_mtu=$x\n",
+                  "line 3: 16 does not fit path_mtu (4 bits)");
+    expect_output("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ACKNOWLEDGE tos=255+1\n",
+                  "line 3: 256 does not fit tos (8 bits)");
+    expect_output("set x=0x10000\nconnect $x\n", "line 2: 65536 does not fit port (16 bits)");
+}
+
+static void value__of_a_psn_or_an_identifier__wraps(void **state)
+{
+    (void)state;
+    holds("connect $port\n"
+          "send SEND_ONLY psn=$psn+0x1000000 ackreq\n"
+          "expect ACKNOWLEDGE psn=$psn-0x1000000 msn=0x1000000+1\n"
+          "send SEND_ONLY psn=+1 qpn=$qpn+0xfffffe ackreq\n"
+          "nothing 10ms\n");
+}
+
 static void qp__numbers_by_hand__need_no_connection(void **state)
 {
     (void)state;
@@ -295,6 +319,8 @@ int main(void)
         cmocka_unit_test(drop__second_ack__script_does_not_see_it),
         cmocka_unit_test(on__2_times__sends_two_responses),
         cmocka_unit_test(set__sum_of_variables__is_computed),
+        cmocka_unit_test(value__does_not_fit__error_has_value_and_field),
+        cmocka_unit_test(value__of_a_psn_or_an_identifier__wraps),
         cmocka_unit_test(qp__numbers_by_hand__need_no_connection),
         cmocka_unit_test(send__to_a_group__has_the_mac_address_of_the_group),
         cmocka_unit_test(accept__endpoint_connects__connection_works),
