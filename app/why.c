@@ -66,11 +66,17 @@ struct other {
     uint64_t values[URO_ARRAY_LEN(drop_counters)];
 };
 
+/* At most ITEMS_MAX items, the newest. */
+struct items {
+    struct item *list;
+    uint32_t count, left_out;
+};
+
 struct search {
     int pid;            /* 0: every process */
     const char *device; /* NULL: every device */
-    struct item *items;
-    uint32_t count, left_out;
+    struct items shown; /* of the process or the device */
+    struct items ends;  /* failures of other processes and devices: ends of connections */
     struct other *others;
     uint32_t other_count;
     uint32_t processes; /* number of files of processes that match */
@@ -79,23 +85,23 @@ struct search {
 
 /* Returns the slot for an item with the time @time. Returns NULL if the slots are full and no kept
  * item is older. */
-static struct item *slot_for(struct search *search, uint64_t time)
+static struct item *slot_for(struct items *items, uint64_t time)
 {
-    struct item *oldest = &search->items[0];
+    struct item *oldest = &items->list[0];
 
-    if (search->count < ITEMS_MAX)
-        return &search->items[search->count++];
-    search->left_out++;
+    if (items->count < ITEMS_MAX)
+        return &items->list[items->count++];
+    items->left_out++;
     for (uint32_t i = 1; i < ITEMS_MAX; i++)
-        if (search->items[i].time < oldest->time)
-            oldest = &search->items[i];
+        if (items->list[i].time < oldest->time)
+            oldest = &items->list[i];
     return oldest->time < time ? oldest : NULL;
 }
 
-static struct item *add_item(struct search *search, const struct uro_stats_file *file,
-                             uint64_t time, bool is_refusal)
+static struct item *add_item(struct items *items, const struct uro_stats_file *file, uint64_t time,
+                             bool is_refusal)
 {
-    struct item *item = slot_for(search, time);
+    struct item *item = slot_for(items, time);
 
     if (item == NULL)
         return NULL;
@@ -108,7 +114,7 @@ static struct item *add_item(struct search *search, const struct uro_stats_file 
     return item;
 }
 
-static void add_failures(struct search *search, const struct uro_stats_file *file)
+static void add_failures(struct items *items, const struct uro_stats_file *file)
 {
     const struct uro_record *record = &file->page->record;
     struct uro_failure failure;
@@ -118,20 +124,20 @@ static void add_failures(struct search *search, const struct uro_stats_file *fil
             continue;
         if (failure.packet_count > URO_FAILURE_PACKETS)
             failure.packet_count = URO_FAILURE_PACKETS;
-        struct item *item = add_item(search, file, failure.time + file->page->clock_offset, false);
+        struct item *item = add_item(items, file, failure.time + file->page->clock_offset, false);
         if (item != NULL)
             item->failure = failure;
     }
 }
 
-static void add_refusals(struct search *search, const struct uro_stats_file *file)
+static void add_refusals(struct items *items, const struct uro_stats_file *file)
 {
     struct uro_stats_refusal refusal;
 
     for (uint32_t i = 0; i < URO_STATS_REFUSALS; i++) {
         if (!uro_stats_refusal(file->page, file->page->refusals[i].number, &refusal))
             continue;
-        struct item *item = add_item(search, file, refusal.time, true);
+        struct item *item = add_item(items, file, refusal.time, true);
         if (item != NULL)
             memcpy(&item->refusal, &refusal, sizeof refusal);
     }
@@ -182,11 +188,13 @@ static void see_file(void *context, const struct uro_stats_file *file)
     }
     add_other(search, file);
     if ((search->pid != 0 && search->pid != file->page->header.pid) ||
-        (search->device != NULL && strcmp(search->device, file->page->device) != 0))
+        (search->device != NULL && strcmp(search->device, file->page->device) != 0)) {
+        add_failures(&search->ends, file);
         return;
+    }
     search->processes++;
-    add_failures(search, file);
-    add_refusals(search, file);
+    add_failures(&search->shown, file);
+    add_refusals(&search->shown, file);
 }
 
 /* ---- printing -------------------------------------------------------------------------- */
@@ -237,21 +245,31 @@ static void print_peer(const struct search *search, const struct uro_failure *fa
     }
 }
 
-/* Prints the failure of the other end of the connection, if it is among the items. */
+/* Returns the failure of the other end of the connection, or NULL if it is not among the items. */
+static const struct item *find_other_end(const struct items *items,
+                                         const struct uro_failure *failure)
+{
+    for (uint32_t i = 0; i < items->count; i++) {
+        const struct item *item = &items->list[i];
+        if (!item->is_refusal && item->failure.qpn == failure->peer_qpn &&
+            item->failure.peer_qpn == failure->qpn &&
+            uro_gid_equal(&item->failure.address, &failure->peer))
+            return item;
+    }
+    return NULL;
+}
+
+/* Prints the failure of the other end of the connection, if a process of the user recorded it. */
 static void print_other_end(const struct search *search, const struct uro_failure *failure)
 {
     char text[URO_FAILURE_TEXT_MAX];
+    const struct item *item = find_other_end(&search->shown, failure);
 
-    for (uint32_t i = 0; i < search->count; i++) {
-        const struct item *item = &search->items[i];
-        if (item->is_refusal || item->failure.qpn != failure->peer_qpn ||
-            item->failure.peer_qpn != failure->qpn ||
-            !uro_gid_equal(&item->failure.address, &failure->peer))
-            continue;
+    if (item == NULL)
+        item = find_other_end(&search->ends, failure);
+    if (item != NULL)
         (void)printf("    peer     process %d (%s): %s\n", item->pid, item->program,
                      uro_failure_text(&item->failure, text));
-        return;
-    }
 }
 
 static void print_failure(const struct search *search, const struct uro_failure *failure,
@@ -305,14 +323,15 @@ static int newer_first(const void *a, const void *b)
     return left < right ? 1 : left > right ? -1 : 0;
 }
 
-static void print_items(struct search *search)
+static void print_items(const struct search *search)
 {
     const bool whole = search->pid != 0 || search->device != NULL;
-    const uint32_t shown = whole || search->count < SHORT_ITEMS ? search->count : SHORT_ITEMS;
+    const struct items *items = &search->shown;
+    const uint32_t shown = whole || items->count < SHORT_ITEMS ? items->count : SHORT_ITEMS;
 
-    qsort(search->items, search->count, sizeof *search->items, newer_first);
+    qsort(items->list, items->count, sizeof *items->list, newer_first);
     for (uint32_t i = 0; i < shown; i++) {
-        const struct item *item = &search->items[i];
+        const struct item *item = &items->list[i];
         print_time(item->time);
         (void)printf("  %s  process %d (%s%s)\n", item->device, item->pid, item->program,
                      item->alive ? "" : ", ended");
@@ -321,9 +340,9 @@ static void print_items(struct search *search)
         else
             print_failure(search, &item->failure, whole);
     }
-    if (search->count + search->left_out > shown)
+    if (items->count + items->left_out > shown)
         (void)printf("%u older items are not shown; name a process or a device\n",
-                     search->count + search->left_out - shown);
+                     items->count + items->left_out - shown);
     else if (shown > 0 && !whole)
         (void)printf("`uroce why PID` also shows the packets.\n");
 }
@@ -390,23 +409,25 @@ static int search_and_print(uid_t uid, int pid, const char *device)
 {
     struct search search = { .pid = pid,
                              .device = device,
-                             .items = calloc(ITEMS_MAX, sizeof *search.items),
+                             .shown.list = calloc(ITEMS_MAX, sizeof *search.shown.list),
+                             .ends.list = calloc(ITEMS_MAX, sizeof *search.ends.list),
                              .others = calloc(OTHERS_MAX, sizeof *search.others) };
     int status = 0;
 
-    if (search.items == NULL || search.others == NULL) {
+    if (search.shown.list == NULL || search.ends.list == NULL || search.others == NULL) {
         (void)fprintf(stderr, "uroce why: out of memory\n");
         status = 1;
     } else {
         const int error = uro_stats_read(uid, see_file, &search);
         if (error != 0)
             status = report_error(uid, error);
-        else if (search.count == 0)
+        else if (search.shown.count == 0)
             status = report_nothing(&search);
         else
             print_items(&search);
     }
-    free(search.items);
+    free(search.shown.list);
+    free(search.ends.list);
     free(search.others);
     return status;
 }

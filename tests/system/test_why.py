@@ -9,6 +9,7 @@ import pathlib
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ from uroce_case import LIBRARY, Case, Skip, equal, has
 
 NOBODY = 65534
 HEADER_VERSION = 16  # offset of the version in struct uro_stats_header
+HEADER_PID = 40      # offset of the pid
 HEADER = 56          # bytes that are copied; at least the size of struct uro_stats_header
 
 
@@ -72,6 +74,28 @@ def why__wrong_key__both_ends_print_it(case: Case) -> None:
     equal(run.stderr.count("\n"), 2, run.stderr)
     has(why.why(pid_of(run.stderr)), "vendor_err 0x9", "vendor_err 0x10", "peer     process", "RC_WRITE_ONLY",
         "NAK: remote access error", "wr_id 0x7", "sent", "received")
+
+
+def why__other_end_in_another_process__is_printed(case: Case) -> None:
+    """Makes two files of one, so that each process has one end of the connection."""
+    why = Why(case)
+    pid = int(pid_of(why.run("rkey").stderr))
+    file = why.kept()[0]
+    content = file.read_bytes()
+    first, second = (int(qpn, 16) for qpn in re.findall(r"QP 0x(\w+) failed", why.why()))
+    ends = [struct.pack("<II", *pair) for pair in ((first, second), (second, first))]
+    equal([content.count(end) for end in ends], [1, 1])
+    nobody = struct.pack("<II", 1, 2)
+    file.write_bytes(content.replace(ends[0], nobody))
+    other = bytearray(content.replace(ends[1], nobody))
+    struct.pack_into("<i", other, HEADER_PID, pid + 1)
+    copy = file.with_name(file.name.replace(str(pid), str(pid + 1)))
+    copy.write_bytes(other)
+    copy.chmod(0o600)
+    for own, peer in ((pid, pid + 1), (pid + 1, pid)):
+        text = why.why(own)
+        has(text, f"    peer     process {peer} (mistake): ")
+        equal(text.count("  do  "), 2, text)
 
 
 def why__wrong_queue_pair__counter_of_the_peer_shows_it(case: Case) -> None:
