@@ -112,7 +112,8 @@ static void print_summary(const struct uro_judge *judge)
         (void)printf("note: no frame is for UDP port 4791, so there was nothing to judge\n");
     if (lonely > 0)
         (void)printf("note: %" PRIu32 " of %" PRIu32
-                     " flows have no known other direction; their responses were not judged\n",
+                     " flows have no known other direction; their responses were not judged, nor "
+                     "what their requests must do after responses\n",
                      lonely, capture->flow_count);
     if (capture->cut_count > 0)
         (void)printf("note: %" PRIu32 " frames are cut before the end of their headers, and were "

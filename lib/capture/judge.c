@@ -100,7 +100,6 @@ static bool judge_all(struct uro_judge *judge)
         uro_judge_frame(judge, i);
         if (result == 0)
             continue;
-        judge->judged++;
         struct uro_judge_flow *flow = &judge->flows[event.flow];
         if (flow->generation != judge->track->flows[event.flow].generation)
             *flow = (struct uro_judge_flow){

@@ -95,9 +95,8 @@ struct uro_judge {
     uint32_t unsent_seen; /* unsent PSNs whose request came just afterwards */
     /* Position of the first response to an unsent PSN; valid if there is such a response. */
     uint32_t unsent_packet;
-    uint32_t judged;              /* requests, and responses whose flow of requests is known */
-    struct uro_judge_flow *flows; /* judge_inside.h; one for each flow */
-    struct uro_judge_cnp *cnps;   /* one for each flow */
+    struct uro_judge_flow *flows;                            /* judge_inside.h; one for each flow */
+    struct uro_judge_cnp *cnps;                              /* one for each flow */
     struct uro_judge_count (*counts)[URO_JUDGE_CHECK_COUNT]; /* for each flow, then each address */
     bool failed;                                             /* out of memory */
 };

@@ -173,7 +173,7 @@ def judge__one_direction_only__no_finding_and_a_note(case: Case) -> None:
     header, frames = read_frames(FIXTURES / "rxe61_psn_nak.pcap")
     _, findings, words, _ = judge(case, joined(header, [frame for frame in frames if source_of(frame)[-1] == 2]))
     equal([line.split(": ")[0].split()[-1] for line in findings], ["TX.MIGREQ"])
-    has(words, "1 of 1 flows have no known other direction")
+    has(words, "1 of 1 flows have no known other direction; their responses were not judged, nor what their requests must do after")
 
 
 def judge__every_frame_twice__no_finding(case: Case) -> None:
