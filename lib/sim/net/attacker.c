@@ -119,8 +119,8 @@ static void deliver(struct sim_attacker *attacker, struct sim_forged *forged, un
                        (uint16_t)(0xc000u | below(attacker, 0x4000)));
 }
 
-/* Forges a packet from the attacker's address to a queue pair that exists, or from the peer's
- * address to a QPN that it guesses. */
+/* Forges a packet. From the attacker's address, the destination is a QPN that the attacker read, if
+ * there is one. From the peer's address, the destination is a random QPN. */
 static void forge_packet(struct sim_attacker *attacker, unsigned side)
 {
     bool as_peer = below(attacker, 2) == 0;

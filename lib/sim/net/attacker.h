@@ -20,7 +20,7 @@
 
 #define SIM_ATTACKER_SEEN   16u
 #define SIM_ATTACKER_MADS   32u
-#define SIM_ATTACKER_NUMBER UINT32_C(0x686f7374) /* marks the private data of forged requests */
+#define SIM_ATTACKER_NUMBER UINT32_C(0x686f7374) /* marks the private data of forged messages */
 
 struct sim_attacker_config {
     uint64_t seed;
@@ -45,7 +45,7 @@ struct sim_attacker {
     struct sim_attacker_mad {
         bool seen;
         unsigned side;    /* side of the receiver */
-        unsigned address; /* index of its address */
+        unsigned address; /* index of the receiver's address */
         enum uro_cm_kind kind;
         uint8_t bytes[URO_MAD_LEN];
     } mads[SIM_ATTACKER_MADS];
@@ -80,7 +80,7 @@ struct sim_forged {
 void sim_forger_begin(struct sim_forged *forged, const struct sim_host *from,
                       const struct sim_host *to, unsigned index);
 
-/* Appends the padding of a payload of @payload bytes, and notes its length in the BTH. */
+/* Appends the padding of a payload of @payload bytes, and writes the pad count to @forged->bth. */
 void sim_forger_pad(struct sim_forged *forged, uint32_t payload);
 
 /* Delivers the bytes unchanged. */

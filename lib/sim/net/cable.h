@@ -20,7 +20,7 @@ struct sim_cable_config {
     unsigned quirks;      /* set of SIM_QUIRK_*: deviations of the sender; not a fault */
     uro_time faults_from; /* time before which there are no faults */
     uint32_t loss_probability;
-    uint32_t lose_run; /* largest number of frames lost in a row; 0 means 1 */
+    uint32_t lose_run; /* largest number of frames that one loss drops in a row; 0 means 1 */
     uint32_t duplicate_probability;
     /* Frames with 1..3 wrong bits, which a CRC detects for certain. */
     uint32_t corrupt_probability;
@@ -34,11 +34,11 @@ struct sim_cable_config {
     uint32_t ps_per_byte; /* time of a byte in the bottleneck, ps; 0: infinitely fast */
     /* Size of the bottleneck's queue, which drops further frames; 0: no limit. */
     uint32_t queue_bytes;
-    /* Bytes in that queue beyond which it marks every frame CE; 0: it marks no frame. */
+    /* Bytes in the bottleneck's queue above which every UDP frame is marked CE; 0: no limit. */
     uint32_t mark_above;
     uro_time partition_from; /* start of the first partition, which lasts partition_for */
     uro_time partition_for;
-    uro_time partition_every; /* 0: never */
+    uro_time partition_every; /* time between the starts of partitions; 0: no partition */
 };
 
 struct sim_cable_counts {
@@ -58,7 +58,7 @@ struct sim_cable {
     struct sim_quirks quirks;
     bool down;                      /* the link is down: frames that enter are lost */
     uint32_t losing;                /* frames still to lose in this run */
-    uro_time busy_until;            /* time when the bottleneck is idle */
+    uro_time busy_until;            /* time until which the bottleneck is busy */
     struct sim_world_frame *flying; /* frames in flight, ordered by due and then by arrival */
     struct sim_world_frame *last;
 };
@@ -70,7 +70,7 @@ void sim_cable_init(struct sim_cable *cable, struct sim_world *world,
 /* Frees the frames in flight. */
 void sim_cable_fini(struct sim_cable *cable);
 
-/* Stops the faults. From now on every frame arrives once, whole and in order. */
+/* Stops the faults. Each frame that enters from now on arrives once, whole and in order. */
 void sim_cable_calm(struct sim_cable *cable);
 
 #define SIM_SWITCH_PORTS_MAX 8u
@@ -108,7 +108,7 @@ struct sim_outages {
         /* Hosts whose engines get reports of the link state; borrowed. */
         struct sim_host *hosts[2];
     } links[SIM_OUTAGES_LINKS_MAX];
-    const struct sim_outage_link *down; /* NULL: all are up */
+    const struct sim_outage_link *down; /* link that is down; NULL: none */
 };
 
 /* Adds the node to @world. */

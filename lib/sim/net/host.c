@@ -87,7 +87,7 @@ static uint64_t named(const struct sim_host *host)
     return sum;
 }
 
-/* Returns the number of frames. */
+/* Gives received frames to the engine. Returns their number. */
 static uint32_t receive(struct sim_host *host)
 {
     struct sim_world_frame *frames[SIM_HOST_BURST_MAX];
@@ -115,8 +115,8 @@ static uint32_t receive(struct sim_host *host)
 }
 
 /* Returns whether a frame has a long run of equal bytes of memory that must never be sent.
- * SIM_MEMORY_UNZEROED is the initial memory of the engine, and the memory around registered ranges.
- * SIM_MEMORY_CANARY is the memory around a message in its slot. A READ may read that memory, so
+ * SIM_MEMORY_UNZEROED fills new memory of the engine, and the memory around registered ranges.
+ * SIM_MEMORY_CANARY fills the memory around a message in its slot. A READ may read that memory, so
  * READ responses may contain that byte. */
 static bool leaks(const struct sim_world_frame *frame, bool read_response)
 {

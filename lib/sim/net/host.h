@@ -67,7 +67,8 @@ struct sim_host {
     uro_time tx_free; /* time when the transmit ring has room again */
     uint64_t frames_sent;
     uint64_t roce_sent;
-    uint64_t wakeups; /* rounds of the engine; with config.threads: sleeps of the service thread */
+    /* Rounds of the engine; with config.threads: sleeps of the service thread or of a waiter. */
+    uint64_t wakeups;
 };
 
 /* Builds the engine and adds it to @world. */
@@ -86,8 +87,8 @@ static inline uint64_t sim_host_count(const struct sim_host *host, enum uro_coun
     return uroce_engine_counter_at(host->engine, counter);
 }
 
-/* Takes the events of the engine and calls the handlers. Called after every round, and after
- * commands that can cause events. */
+/* Takes the events of the engine and calls host->event for each. Called after every round, and
+ * after commands that can cause events. */
 void sim_host_events(struct sim_host *host);
 
 /* Returns whether frames were dropped because a next hop was not found. Only a sender that waits

@@ -15,7 +15,7 @@
 #define STEP           50u       /* time of a call without a round, ns */
 #define WAKE           URO_US(5) /* time until a woken thread runs */
 #define LOST_ONE_IN    256u      /* one wake-up in this many finds no free processor */
-#define LOST_MAX       URO_MS(1) /* longest time until it has a processor again */
+#define LOST_MAX       URO_MS(1) /* longest time that a thread then waits for a processor */
 #define POLL_GAP_LOG   6u        /* the time between two calls of ibv_poll_cq is 300 ns << 0 .. 5 */
 #define POLL_MAX_US    200u      /* longest time for which the program polls */
 #define COMPUTE_MAX_US 40000u    /* longest time for which the program computes */
@@ -51,7 +51,7 @@ static uro_time lost_time(struct sim_threads *threads)
     return uro_rng_u64(&threads->rng) % LOST_MAX;
 }
 
-/* Returns the time at which a thread runs that is woken now. */
+/* Returns the time at which a thread that is woken now runs. */
 static uro_time woken_at(struct sim_threads *threads)
 {
     return now_of(threads) + WAKE + lost_time(threads);
@@ -79,8 +79,7 @@ void sim_threads_on_frame(struct sim_threads *threads)
 
 /* ---- the program ------------------------------------------------------------ */
 
-/* Lets the program do something else for a while. A program that finds nothing to do waits for an
- * event. */
+/* Draws what the program does for a while. */
 static void change_program(struct sim_threads *threads)
 {
     static const uint32_t longest[SIM_PROGRAMS] = { POLL_MAX_US, POLL_MAX_US, COMPUTE_MAX_US };
@@ -287,7 +286,7 @@ static void end_thread_round(struct sim_threads *threads)
     sleep_until(threads, decision.until, decision.arm);
 }
 
-/* Returns whether the service thread has the service role. If not, the thread sleeps again. */
+/* Returns whether the service thread runs the engine now. If not, the thread sleeps again. */
 static bool has_role(struct sim_threads *threads)
 {
     const struct uro_sched_role role = { .returned_at = threads->returned_at,

@@ -51,8 +51,8 @@ struct sim_threads {
     uro_time thread_at;      /* time when the thread that has the service role runs again */
     uro_time round_until;    /* a round holds the engine lock until then */
     uint64_t completions;    /* completions that the program found */
-    bool thread_has_lock;    /* the round in progress is the service thread's */
-    bool thread_ends;        /* the service thread must end its round next */
+    bool thread_has_lock;    /* the round in progress is of the thread with the service role */
+    bool thread_ends;        /* that thread must end its round next */
     bool caller_again;       /* a caller runs another round, for a doorbell during its round */
     bool armed;              /* a frame wakes the thread that has the service role */
     bool waiter;             /* the program waits and has the service role */

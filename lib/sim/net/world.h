@@ -87,7 +87,7 @@ void sim_world_let_jump(struct sim_world *world, uint64_t seed, uint32_t count, 
 void sim_world_calm(struct sim_world *world);
 
 /* Runs all work that is due up to and including @until, and sets the time to @until. Stops at a
- * failure. Returns false if no node has work left. */
+ * failure. Returns false if no node has work left, or the run failed before. */
 bool sim_world_run(struct sim_world *world, uro_time until);
 
 /* Returns the time of the next event. */

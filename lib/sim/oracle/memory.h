@@ -19,7 +19,7 @@
 #define SIM_MEMORY_GUARD    128u /* unregistered bytes around each section */
 
 enum sim_memory_section {
-    SIM_MEMORY_SENDS,   /* buffers of sends, READs and atomics */
+    SIM_MEMORY_SENDS,   /* local buffers of send queue requests */
     SIM_MEMORY_RECVS,   /* receive buffers */
     SIM_MEMORY_WINDOWS, /* memory for the peer's WRITEs and READs */
     /* Words for the peer's atomics; attacked endpoints: memory that a peer may only read. */
@@ -47,7 +47,7 @@ struct sim_memory {
         struct uroce_pd *pd;
         uint32_t key; /* key of the last registration */
     } regions[SIM_MEMORY_SECTIONS];
-    uint8_t *scratch; /* owned; the largest slot */
+    uint8_t *scratch; /* owned; has the size of the largest slot */
 };
 
 /* The bytes of one message: pieces inside a slot, in message order. */

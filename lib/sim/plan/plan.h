@@ -25,7 +25,7 @@
 #define SIM_PLAN_PARTIES_MAX      5u
 #define SIM_PLAN_SRQS_MAX         5u
 #define SIM_PLAN_NO_SRQ           UINT32_MAX
-/* Maximum bytes around the payload: IPv6 to ICRC of an XRC WRITE. */
+/* Maximum bytes around the payload: IPv6 to ICRC of an XRC WRITE_WITH_IMM. */
 #define SIM_PLAN_OVERHEAD 88u
 /* Time at the start of a run, since clocks seldom start at zero. */
 #define SIM_PLAN_START     URO_MS(1)
@@ -218,7 +218,8 @@ struct sim_net_plan {
 };
 
 /* The parts that can be left out of a run to find the cause of a failure: faults, work, and all
- * hosts but two. UNNAMED is for fields that only clean links leave out: no option names it. */
+ * hosts but two. UNNAMED is for fields that only clean links and their hosts
+ * leave out: no option names it. */
 #define SIM_PLAN_PARTS(X)                                                                          \
     X(LOSE, "lose")                                                                                \
     X(DUPLICATE, "duplicate")                                                                      \

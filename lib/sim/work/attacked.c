@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attacked.c - the endpoints under attack: their lives, requests and completions; see attacked.h.
- */
+/* attacked.c - the endpoints under attack: their lives, requests and completions; the frames of the
+ * attacker; see attacked.h. */
 #include "sim/work/attacked.h"
 
 #include <stdlib.h>
@@ -537,8 +537,8 @@ static uro_time attacker_next(const struct sim_node *node)
                                : attacked->workload->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
 }
 
-/* Sends one more message after the attack. If the attack damaged the state of a queue pair, this
- * message is lost or changed. */
+/* Lets each end send one more message after the attack. If the attack damaged the state of a queue
+ * pair, a message is lost or changed. The second call reports a lost message. */
 static void ask(struct sim_attacked *attacked)
 {
     if (attacked->finishing) {

@@ -492,7 +492,7 @@ static void disconnect(struct sim_cm_user *user)
     sim_cm_enter(user, SIM_CM_LEAVING);
 }
 
-/* Takes the next step. In the other states, the user waits for an event. */
+/* Takes the next step. In a state without an action, the user waits for an event. */
 static void act(struct sim_cm_user *user)
 {
     static void (*const actions[])(struct sim_cm_user * user) = {

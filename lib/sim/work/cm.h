@@ -23,7 +23,7 @@
 #include "sim/work/workload.h"
 #include "wire/frame.h"
 
-#define SIM_CM_USERS_MAX    16u /* users of a host */
+#define SIM_CM_USERS_MAX    16u /* users of a host in one workload */
 #define SIM_CM_MESSAGES_MAX 8u  /* messages of a side of a connection */
 /* Maximum number of answers to an attempt: its request may arrive again much later. */
 #define SIM_CM_ANSWERS_MAX 16u
@@ -79,12 +79,12 @@ enum sim_cm_step {
     SIM_CM_ANSWERED,  /* server: waits for the confirmation */
     SIM_CM_CONNECTED,
     SIM_CM_LEAVING, /* waits for the event of the end */
-    SIM_CM_ENDED,   /* got the event, rejected, or answered a query: releases at its next turn */
+    SIM_CM_ENDED,   /* got its last event, rejected, or answered a query: next releases */
 };
 
 /* The endpoint of a user, connected to the endpoint of another user. */
 struct sim_cm_endpoint {
-    struct sim_cm_endpoint *next; /* list of all endpoints of the run */
+    struct sim_cm_endpoint *next; /* list of all endpoints of the workload */
     struct sim_life life;         /* has one endpoint: ends[0] */
     struct sim_cm_user *user;     /* NULL: the user released it */
 };
@@ -98,7 +98,7 @@ struct sim_cm_user {
     bool calls;
     enum sim_cm_step step;
     uro_time due;      /* time of the next step */
-    uro_time leave_at; /* time at which it leaves, mostly without a message */
+    uro_time leave_at; /* time at which the user leaves, mostly without a message */
     uint32_t made;     /* attempts */
     uint32_t tries;    /* attempts that had to succeed */
     uint32_t lives;    /* endpoints so far */
@@ -108,8 +108,8 @@ struct sim_cm_user {
     struct uroce_conn *conn; /* owned */
     struct sim_cm_attempt *attempt;
     struct sim_cm_endpoint *own; /* NULL: no queue pair */
-    uint32_t answer;             /* number of the answer that it sent or got */
-    unsigned seen;               /* set of 1 << enum uroce_conn_event_kind */
+    uint32_t answer;             /* number of the answer that the user sent or got */
+    unsigned seen;               /* events so far: set of 1 << enum uroce_conn_event_kind */
     uro_time waiting_since;      /* start of the present wait */
 };
 
@@ -168,7 +168,7 @@ void sim_cm_fail(const struct sim_cm_user *user, const char *problem);
 void sim_cm_note(const struct sim_cm_user *user, const char *problem);
 /* Returns whether no side had a reason to end the attempt, in spite of network faults. */
 bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
-/* Returns whether the host dropped requests for lack of room since the attempt began. */
+/* Returns whether the server's host dropped requests for lack of room since the attempt began. */
 bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
 
 /* cm_events.c */

@@ -41,9 +41,9 @@ struct sim_drain {
 /* The deliberate error of a request. */
 enum sim_fault {
     SIM_FAULT_NONE,
-    SIM_FAULT_BAD_RKEY,    /* a number that is not a key */
+    SIM_FAULT_BAD_RKEY,    /* an invalid key */
     SIM_FAULT_OTHER_PD,    /* a key of another protection domain */
-    SIM_FAULT_BEYOND,      /* the last byte is outside the range */
+    SIM_FAULT_BEYOND,      /* some bytes are outside the range */
     SIM_FAULT_NO_RIGHT,    /* a key without remote rights */
     SIM_FAULT_MISALIGNED,  /* an atomic that is not aligned to 8 bytes */
     SIM_FAULT_BAD_LKEY,    /* one element has an invalid key */
@@ -117,11 +117,11 @@ struct sim_endpoint_ops {
 
     /* The functions of a life, in the order of the calls. */
     void (*begin)(struct sim_endpoint *end); /* draws the work of this life */
-    /* Creates memory, and a queue pair unless the last life kept it. */
+    /* Creates memory, and a queue pair unless the previous life kept its queue pair. */
     void (*make)(struct sim_endpoint *end);
     /* Called in RTR, after make() of all endpoints of the life; NULL: nothing to do. */
     void (*connect)(struct sim_endpoint *end);
-    /* Returns whether all work is done; sim_endpoint_worked(). */
+    /* Returns whether all work is done, as sim_endpoint_worked() does. */
     bool (*worked)(const struct sim_endpoint *end);
     /* Called before the queue pair is reset or destroyed. */
     void (*stop)(struct sim_endpoint *end);
@@ -176,7 +176,7 @@ struct sim_endpoint {
     enum uroce_qp_type type;
     bool alive;       /* from RTS (cm.c: INIT) until the queue pair is stopped */
     bool blocked;     /* no send can be posted until a request completes */
-    bool ended;       /* the program moved it to ERR, or it is not alive */
+    bool ended;       /* the program moved the queue pair to ERR, or `alive` is false */
     bool stopped;     /* UC, UD: in SQE, since a send failed */
     bool send_failed; /* RC: a send completed in error */
     bool recv_failed;
@@ -185,7 +185,7 @@ struct sim_endpoint {
     uint32_t sends_left;
     uint32_t qpn;       /* QPN, also after the queue pair is destroyed */
     uint64_t posted;    /* send requests; requests[number % SIM_REQUESTS_MAX] */
-    uint64_t confirmed; /* known to be complete */
+    uint64_t confirmed; /* send requests known to be complete */
     uint64_t recv_posted;
     uint64_t recv_done;
     uro_time post_at;    /* earliest time of the next send */
@@ -195,7 +195,7 @@ struct sim_endpoint {
     struct sim_host *host;
     struct sim_endpoint *next; /* next endpoint of the workload */
 
-    struct sim_endpoint *peer; /* NULL: datagrams */
+    struct sim_endpoint *peer; /* the other end; NULL: none */
     struct sim_workload *workload;
     struct sim_world *world;
     uint32_t side;   /* side of its host */
@@ -217,12 +217,12 @@ struct sim_endpoint {
     /* State of the present life. */
     bool cause_known;     /* RC: a send failed that was not flushed */
     bool lost_answer;     /* RC: the response of the first flushed request may be lost */
-    uint64_t flush_until; /* UC, UD: earlier requests may have been flushed in SQE */
+    uint64_t flush_until; /* UC, UD: requests before this may be flushed in SQE */
     bool recv_failed_of[SIM_PLAN_SRQS_MAX + 1]; /* XRC: a receive of this shared queue failed */
     /* Number before which no receive may complete any more. */
     uint64_t shared_next[SIM_PLAN_SRQS_MAX + 1];
-    uint32_t wire_psn; /* PSN of the next packet; RC: of the next new packet */
-    /* UC, UD: the next first packet belongs to this request or to a later request. */
+    uint32_t wire_psn; /* PSN of the next packet; RC: next new PSN of a clean link */
+    /* UC, UD: the next packet belongs to this request or to a later request. */
     uint32_t wire_next;
     uint64_t signalled;           /* number of the newest signalled request, plus 1 */
     struct sim_request *requests; /* owned */
@@ -262,7 +262,7 @@ struct sim_life {
     bool peace;          /* the last life did all its work; after its end it is OVER */
     uro_time arrived_by; /* time at which all frames to reused queue pairs have reached the host */
     bool abrupt;         /* ENDING without waiting for flushed work */
-    bool revoked;        /* memory was deregistered while in use in this life */
+    bool revoked;        /* revoke() was called in this life */
     bool reuse;          /* ENDING by RESET: the next life has the same queue pairs */
     uint32_t first;      /* end that is ended first */
 };
@@ -314,8 +314,8 @@ void sim_post_run(struct sim_endpoint *end);
 void sim_post_init(struct sim_endpoint *end);
 /* Draws the flags of the request. */
 void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request, bool may_inline);
-/* Draws the length of a message. Lengths near multiples of the path MTU are more likely than
- * others. */
+/* Draws the length of a message. Small lengths, and lengths near multiples of the path MTU, are
+ * more likely than others. */
 uint32_t sim_post_choose_length(struct sim_endpoint *end);
 
 /* judge.c */

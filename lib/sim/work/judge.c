@@ -389,7 +389,7 @@ static bool cannot_fail(const struct sim_endpoint *end)
            (!end->ops->reliable || (plan->forever && !plan->revokes && !life->plan->xrc));
 }
 
-/* Returns whether the queue has fewer than @due completions of the queue pair. */
+/* Returns whether the CQ has fewer than @due completions of the queue pair. */
 static bool lacks(const struct sim_endpoint *end, const struct uroce_cq *cq, bool receive,
                   uint32_t due)
 {

@@ -7,7 +7,7 @@
  *   WAITING  until the next life, with new queue pairs or the same ones after RESET
  *   IDLE     the last life has done its work; then ENDING once more and OVER
  *
- * The program may end an earlier life at any time. Deliberately wrong requests may end it, too. The
+ * The program or deliberately wrong requests may end a life at any time, except the last life. The
  * last life must do all its work.
  */
 #include <inttypes.h>

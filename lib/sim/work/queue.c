@@ -10,7 +10,7 @@
 
 #define POLL_MAX   8u
 #define RECEIVE_UD (SIM_GRH + UROCE_PATH_MTU_MAX) /* room for any datagram */
-/* First address of receives, beyond the addresses of all connections. */
+/* First address of shared receives, beyond the addresses of all connections. */
 #define ADDRESS_SPACE UINT64_C(0x800000000000)
 #define ADDRESS_STEP  UINT64_C(0x10000000000)
 

@@ -19,7 +19,7 @@ struct sim_cq {
     struct uroce_cq *cq; /* owned */
     uro_time poll_at;
     bool events;     /* true: the program waits for events; false: it polls */
-    bool armed;      /* waits for an event */
+    bool armed;      /* the program waits for an event */
     bool reported;   /* the event was reported */
     bool overflowed; /* the overflow was reported */
     uint32_t last;   /* number of completions at the overflow; no completion may follow */

@@ -43,7 +43,7 @@ struct sim_rc_window {
 };
 
 struct sim_rc_state {
-    bool revoked[SIM_MEMORY_SECTIONS]; /* deregistered while in use */
+    bool revoked[SIM_MEMORY_SECTIONS]; /* deregistered or given a new key while in use */
     /* First request that may use the section with its new key; MAX: none. */
     uint64_t renewed;
     uint32_t psn;        /* PSN of the next posted request */
