@@ -9,8 +9,8 @@
 #define URO_STAT_MRS      (1u << 2)
 #define URO_STAT_COUNTERS (1u << 3)
 
-/* These functions print the view. @sections is a set of URO_STAT_* that the user chose, or 0 for
- * the short form. */
+/* These functions print the view. @sections is the set of URO_STAT_* that the user chose;
+ * 0: the user chose none. */
 void uro_stat_print_text(const struct uro_stat_view *view, unsigned sections);
 void uro_stat_print_json(const struct uro_stat_view *view, unsigned sections);
 void uro_stat_print_prometheus(const struct uro_stat_view *view, unsigned sections);

@@ -111,7 +111,7 @@ static const struct process_metric {
       "completions that the process has not polled" },
 };
 
-/* Calls @print for each living process. */
+/* Calls @print for each living process that passes the filter. */
 static void each_process(const struct uro_stat_view *view, const void *metric,
                          void (*print)(const struct uro_survey_file *file, const void *metric))
 {

@@ -97,5 +97,6 @@ const char *uro_stat_file_problem(const struct uro_survey_file *file,
 /* Writes the reason why no device or process passes the filter, and what to do. */
 const char *uro_stat_nothing(const struct uro_stat_filter *filter,
                              char text[static URO_STAT_REASON_MAX]);
+/* Writes the reason why the survey is not complete, and what to do. */
 const char *uro_stat_survey_problem(const struct uro_survey *survey,
                                     char text[static URO_STAT_REASON_MAX]);

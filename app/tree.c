@@ -100,8 +100,8 @@ void uro_tree_port(struct uro_tree *tree, const char *device, const struct uro_s
     fail(tree, path);
 }
 
-/* Uses system calls, because this program may itself run under `uroce run`, which redirects
- * functions of the C library to a tree. */
+/* Opens @directory by a system call, because this program may itself run under `uroce run`, which
+ * redirects functions of the C library to a tree. */
 void uro_tree_link_all(struct uro_tree *tree, const char *directory, const char *path)
 {
     char name[PATH_MAX], target[PATH_MAX];

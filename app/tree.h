@@ -33,13 +33,12 @@ struct uro_tree {
 };
 
 /* Makes a directory for this process in the first safe directory of XDG_RUNTIME_DIR, TMPDIR and
- * /tmp, and fills it from the configuration. The directory remains while a process runs that
- * inherited tree->fd. After that, the user's next call that chooses the same parent directory
+ * /tmp, and fills it from the configuration. The directory remains while a process that
+ * inherited tree->fd runs. After that, the user's next call that chooses the same parent directory
  * removes it. Returns 0 or -errno. After an error, tree->path is the path of the error. */
 URO_NODISCARD int uro_tree_make(struct uro_tree *tree);
 
-/* These functions add entries for tree_device.c. Paths are relative to the tree. Missing
- * directories are made. */
+/* These functions add entries. Paths are relative to the tree. Missing directories are made. */
 void uro_tree_directory(struct uro_tree *tree, const char *path);
 URO_PRINTF(3)
 void uro_tree_file(struct uro_tree *tree, const char *path, const char *format, ...);

@@ -42,7 +42,7 @@ static void help(void)
 /* ---- collecting ----------------------------------------------------------------------- */
 
 struct item {
-    uint64_t time; /* wall clock */
+    uint64_t time; /* wall clock, ns */
     int pid;
     bool alive, is_refusal;
     char program[URO_STATS_NAME_MAX], device[URO_STATS_NAME_MAX];
@@ -52,7 +52,7 @@ struct item {
     };
 };
 
-/* The counters of a process for received packets. */
+/* The counters of received packets that explain why a peer gets no answer. */
 static const enum uro_counter drop_counters[] = { URO_COUNT_DROP_QPN, URO_COUNT_DROP_ADDRESS,
                                                   URO_COUNT_DROP_STATE, URO_COUNT_DROP_PKEY,
                                                   URO_COUNT_RX_FAR };
