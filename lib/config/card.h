@@ -110,7 +110,7 @@ struct uro_card {
     uint64_t numbers[URO_CARD_NUMBERS];
     uint64_t known;                    /* bit i: numbers[i] is known */
     uint8_t missing[URO_CARD_MISSING]; /* errno of a missing feature; 0: the card has it */
-    uint32_t speed;                    /* of the port, Mb/s; 0: unknown */
+    uint32_t speed;                    /* speed of the port, Mb/s; 0: unknown */
     bool roce_v1;                      /* the GID table has each address for v1 and for v2 */
     enum uro_card_grants grants;
     enum uro_card_long_mr long_mr;

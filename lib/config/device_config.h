@@ -60,7 +60,7 @@ struct uro_device_config {
     struct uro_mac mac; /* always set: configured, the interface's, or derived */
     uint64_t guid;  /* from mac and card; other middle bytes if an earlier device has the GUID */
     uint32_t mtu;   /* largest IP packet, bytes */
-    uint32_t speed; /* speed of the port from rate=, Mb/s; 0: speed of the interface */
+    uint32_t speed; /* speed of the port from rate= or like=, Mb/s; 0: as the interface */
     uint32_t vlan;  /* 802.1Q tag of every frame; 0: none */
     uint32_t vendor_part_id;
     uint32_t window;   /* packets in flight per queue pair; 0: the port's default */

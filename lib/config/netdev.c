@@ -240,8 +240,8 @@ bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
     return address != NULL;
 }
 
-/* Returns whether an interface that is up has the address, or a socket can be bound to it: routes
- * of type "local" have addresses without an interface. */
+/* Returns whether an interface that is up has the address, or no interface has it but a socket can
+ * be bound to it. Routes of type "local" have addresses without an interface. */
 static bool is_usable(const struct ifaddrs *all, const struct uro_gid *gid)
 {
     struct sockaddr_in v4 = { .sin_family = AF_INET };

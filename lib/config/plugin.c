@@ -51,7 +51,7 @@ static const struct place {
     { "/tests/unit/*", "../../../lib/io/" },
 };
 
-/* The user's directory of plug-ins, or NULL. */
+/* Returns the user's directory of plug-ins, or NULL. */
 static const char *chosen_directory(void)
 {
     const char *chosen = secure_getenv("UROCE_LIB_DIR");
