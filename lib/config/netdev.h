@@ -68,7 +68,8 @@ uint32_t uro_netdev_index(const struct uro_device_config *config, uint32_t index
  * a link that needs no interface. */
 bool uro_netdev_is_up(const struct uro_device_config *config);
 
-/* Returns the speed of the port in Mb/s. The result is one of the speeds in stats/link_rate.h: the
- * speed of rate= or like=, or else the kernel's speed of the interface, rounded down. Without an interface
- * and over loopback the result is 100 Gb/s. If the kernel has no speed, the result is 10 Gb/s. */
+/* Returns the speed of the port in Mb/s: the speed of rate= or like=, or else the kernel's speed of
+ * the interface. The kernel's speed is rounded down to a speed in stats/link_rate.h. Without an
+ * interface and over loopback the result is 100 Gb/s. If the kernel has no speed, the result is
+ * 10 Gb/s. */
 uint32_t uro_netdev_speed(const struct uro_device_config *config);
