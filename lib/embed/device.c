@@ -11,8 +11,8 @@
 #include "host/host.h"
 
 /* The library that has this function is the one that the program's verbs calls reach. librdmacm
- * calls this function, and programs do not take its address; for a function whose address a program
- * takes, dlsym() may find an entry of the program itself. */
+ * calls this function, and programs do not take its address. If a program takes the address of a
+ * function, dlsym() may find an entry of the program itself. */
 #define PROBED_FUNCTION "ibv_get_sysfs_path"
 
 const char *uroce_version(void)

@@ -23,7 +23,7 @@ struct uroce_engine {
     size_t memory_size;
     uro_time now; /* time of the last call */
     uint32_t mtu;
-    uint32_t users; /* objects that exist */
+    uint32_t users; /* objects that were created on the engine and still exist */
     uint32_t last_pd, last_xrcd;
     struct uroce_conn *spare_conn; /* connection for the next REQUEST event; NULL: none */
     struct uro_tx tx[URO_PORT_BURST];
@@ -139,8 +139,8 @@ void *uro_embed_memory(size_t size);
 void *uro_embed_core_memory(size_t size);
 
 /* Copies the first @known bytes of a struct that begins with its size. A longer struct must be at
- * most a page long, with zeros after @known bytes. A shorter struct must have @least bytes, and the
- * rest of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
+ * most a page long, with zeros after @known bytes. A shorter struct must have at least @least bytes,
+ * and the rest of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
 URO_NODISCARD int uro_embed_take(void *to, size_t known, const void *from, size_t least);
 
 /* Records the time of a call. Returns false when @now is earlier than the time of the last call. */
