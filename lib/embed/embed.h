@@ -139,8 +139,8 @@ void *uro_embed_memory(size_t size);
 void *uro_embed_core_memory(size_t size);
 
 /* Copies the first @known bytes of a struct that begins with its size. A longer struct must be at
- * most a page long, with zeros after @known bytes. A shorter struct must have at least @least bytes,
- * and the rest of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
+ * most a page long, with zeros after @known bytes. A shorter struct must have at least @least
+ * bytes, and the rest of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
 URO_NODISCARD int uro_embed_take(void *to, size_t known, const void *from, size_t least);
 
 /* Records the time of a call. Returns false when @now is earlier than the time of the last call. */
