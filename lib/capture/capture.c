@@ -8,8 +8,8 @@
 
 #define QPN_GSI 1u
 
-/* Maximum number of bytes whose ICRC is computed to find joined packets. Computing so many ICRCs
- * takes some seconds. */
+/* Maximum number of bytes whose ICRC is computed to find joined packets. Computing the ICRC of so
+ * many bytes takes some seconds. */
 #define JOINED_BUDGET (UINT64_C(4) << 30)
 
 static uint32_t address_hash(const struct uro_capture_address *address)

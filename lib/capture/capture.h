@@ -17,11 +17,13 @@
 #define URO_CAPTURE_FRAMES_MAX 20000000u /* about 2 GB of memory */
 
 enum uro_capture_kind {
-    URO_CAPTURE_OTHER,  /* not RoCEv2 */
-    URO_CAPTURE_ROCE,   /* a receiver accepts the packet */
-    URO_CAPTURE_BAD,    /* a receiver drops the packet: see its flaws */
-    URO_CAPTURE_CUT,    /* RoCEv2, but the capture does not have all headers */
-    URO_CAPTURE_JOINED, /* a part of a frame with several packets (GSO, GRO) that cannot be split */
+    URO_CAPTURE_OTHER, /* not RoCEv2 */
+    URO_CAPTURE_ROCE,  /* a receiver accepts the packet */
+    URO_CAPTURE_BAD,   /* a receiver drops the packet: see its flaws */
+    URO_CAPTURE_CUT,   /* RoCEv2, but the capture does not have all headers */
+    /* A packet of a joined frame (GSO, GRO), whose ICRC cannot be checked. As the result of
+     * uro_capture_decode(): the joined frame itself. */
+    URO_CAPTURE_JOINED,
 };
 
 /* Flaws of a single packet. A packet with one of the first seven is URO_CAPTURE_BAD. */
@@ -85,7 +87,7 @@ struct uro_capture_flow {
     uint32_t source; /* positions of addresses */
     uint32_t dest;
     uint32_t dest_qpn;
-    enum uro_service service; /* URO_CNP: nothing but CNPs */
+    enum uro_service service; /* URO_CNP: all packets are CNPs */
     uint32_t first;           /* position of the first packet */
     uint32_t frames;
     uint32_t peer; /* position of the flow of the other direction; NONE: not known */

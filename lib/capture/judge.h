@@ -92,7 +92,7 @@ struct uro_judge {
     bool complete;        /* the capture seems to have all packets */
     uint32_t withheld;    /* findings that a missing packet could explain, and that were dropped */
     uint32_t unsent;      /* responses to PSNs for which the capture has no request */
-    uint32_t unsent_seen; /* unsent PSNs whose request came just afterwards */
+    uint32_t unsent_seen; /* those of them whose request came just afterwards */
     /* Position of the first response to an unsent PSN; valid if there is such a response. */
     uint32_t unsent_packet;
     struct uro_judge_flow *flows;                            /* judge_inside.h; one for each flow */

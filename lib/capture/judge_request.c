@@ -10,7 +10,7 @@
 /* Shortest ACK timeout. If a request is retransmitted sooner, the cause is the RNR NAK in between,
  * not a timeout. */
 #define NO_TIMEOUT URO_MS(1)
-/* Time for which new requests may arrive that were sent before the RNR NAK reached the sender. */
+/* A request within this time after an RNR NAK may have been sent before the NAK arrived. */
 #define ON_ITS_WAY URO_MS(5)
 /* A host may capture a packet that it sends after the response to it. */
 #define SWAPPED URO_US(200)

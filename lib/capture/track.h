@@ -24,14 +24,14 @@
 /* A PSN with a request. */
 struct uro_track_request {
     uint32_t flow;
-    uint32_t generation; /* connections of the flow before this one */
+    uint32_t generation; /* connections of the flow before this connection */
     uint32_t psn;
     uint32_t span;  /* PSNs; a READ has one for each response; 0: unknown */
     uint32_t first; /* positions of the first and the last transmission */
     uint32_t last;
     uint32_t times;     /* transmissions */
     uint32_t ended;     /* smallest number of messages that end at this PSN or before */
-    uint32_t holes;     /* PSNs before this one that were missing at its first transmission */
+    uint32_t holes;     /* uro_track_flow.holes at its first transmission */
     bool answered;      /* a response with this PSN, or one of its PSNs, was seen */
     uint32_t next_open; /* next READ or atomic without a response; NONE: the last */
 };
@@ -62,9 +62,9 @@ struct uro_track_flow {
     bool span_unknown;  /* the last request is a READ whose number of responses is unknown */
     uint32_t start;     /* PSN of the first request seen */
     uint32_t next;      /* PSN behind the newest request */
-    uint32_t newest;    /* position of the newest request */
+    uint32_t newest;    /* index of the newest request in uro_track.requests */
     uint32_t last;      /* PSN behind the last transmission */
-    uint32_t repeated;  /* position of the last request not beyond all earlier ones; 0: none */
+    uint32_t repeated;  /* position of the last request that was not fresh; 0: none */
     uint32_t ended;     /* messages that ended */
     uint32_t holes;     /* number of PSNs that were missing */
     uint32_t filled;    /* number of missing PSNs that were seen later */
@@ -75,7 +75,7 @@ struct uro_track_flow {
     uint32_t acked_packet; /* position of the response that acknowledged it */
     uint32_t in_step;      /* new requests that came when all earlier requests were acknowledged */
     uint64_t rtt_max;      /* longest time from a request to its response, ns */
-    uint32_t open_first;   /* READs and atomics without response: a list of requests */
+    uint32_t open_first;   /* list of the READs and atomics without a response */
     uint32_t open_last;
     uint32_t open_count;
     struct uro_track_reads *reads; /* NULL: no READ with several responses yet */
@@ -103,7 +103,9 @@ struct uro_track_event {
     uint32_t packet; /* position of the packet */
     /* Flow of the requests: the packet's flow for a request, its peer flow for a response. */
     uint32_t flow;
-    uint32_t request; /* request with the packet's PSN; NONE: no such request was seen */
+    /* Index in uro_track.requests of the request with the packet's PSN. For a response, this may be
+     * a READ with several PSNs. NONE: no such request was seen. */
+    uint32_t request;
     int32_t distance; /* distance from uro_track_flow.next before the packet to the packet's PSN */
     bool known;       /* distance is valid: a request was seen before */
     bool fresh;       /* a request beyond all earlier requests */
