@@ -82,7 +82,7 @@ struct uro_play {
     uro_time began;
     uro_time step_began;
     uint32_t step;
-    uint32_t part; /* current part of a CONNECT or ACCEPT step */
+    uint32_t part; /* current part of a CONNECT or ACCEPT step; DISCONNECT: number of DREQs sent */
     uint32_t tries;
     uro_time due; /* time at which the step times out or continues; NEVER: no timer */
     uint64_t repeats;

@@ -64,7 +64,7 @@ bool uro_play_match(struct uro_play *play, const struct uro_script_step *step,
 /* ---- play_link.c ---- */
 void uro_play_fresh(struct uro_play *play);
 bool uro_play_decode_message(const struct uro_play_frame *frame, struct uro_cm_msg *msg);
-/* Handles a received message that the script does not expect. Returns true when the script need not
+/* Handles a received message unless the script expects it. Returns true when the script need not
  * see the message. */
 bool uro_play_auto_message(struct uro_play *play, const struct uro_cm_msg *msg);
 /* Updates the connection from a message that the script took. */

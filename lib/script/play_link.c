@@ -110,7 +110,8 @@ void uro_play_learn(struct uro_play *play, const struct uro_cm_msg *msg)
     link->ended |= msg->kind == URO_CM_DREQ || msg->kind == URO_CM_DREP || msg->kind == URO_CM_REJ;
 }
 
-/* Takes the next message if it has that kind. Records a deviation for another kind. */
+/* Takes the next message if it has that kind. Drops a message of another kind, which is a deviation
+ * unless the connection is being closed. */
 static bool take(struct uro_play *play, enum uro_cm_kind kind)
 {
     struct uro_cm_msg msg;

@@ -47,7 +47,7 @@ struct uro_script_value {
 };
 
 struct uro_script_field {
-    enum uro_field field;
+    enum uro_field field;          /* step QP: index of a name */
     struct uro_script_value value; /* value of a number field */
     struct uro_script_text text;   /* text of a text field */
 };
@@ -57,7 +57,7 @@ enum uro_script_kind {
     URO_STEP_SET,     /* sets a variable */
     URO_STEP_SEND,    /* sends a packet or a message */
     URO_STEP_EXPECT,  /* expects a certain packet next */
-    URO_STEP_AWAIT,   /* expects such a packet; skips others before it */
+    URO_STEP_AWAIT,   /* expects a certain packet; skips other packets before it */
     URO_STEP_NOTHING, /* expects no packet for some time */
     URO_STEP_WAIT,
     URO_STEP_CONNECT, /* active connect: REQ, REP, RTU */
@@ -93,7 +93,7 @@ struct uro_script_step {
      * of its REPEAT. */
     uint64_t number;
     uro_time time;                 /* EXPECT, AWAIT: timeout; 0: default. NOTHING, WAIT: duration */
-    uro_time after;                /* EXPECT, AWAIT: earliest time */
+    uro_time after;                /* EXPECT, AWAIT: shortest time from the start of the step */
     struct uro_script_value value; /* SET: the value; CONNECT, ACCEPT: the port */
 };
 

@@ -18,7 +18,7 @@ struct uro_words {
  * the line. */
 bool uro_words_next(struct uro_words *words);
 bool uro_words_are(const struct uro_words *words, const char *text);
-/* Takes the next word if it is @text. Returns whether it did. */
+/* Takes the next word if it is @text. Returns whether the word was taken. */
 bool uro_words_take(struct uro_words *words, const char *text);
 
 /* Reports that the last word is wrong from its byte @from on. Always returns false. */
