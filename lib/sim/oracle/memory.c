@@ -9,7 +9,7 @@
 #include "sim/net/world.h"
 #include "wire/bytes.h"
 
-#define GAP_MAX   16u /* canary bytes between pieces */
+#define GAP_MAX   16u /* limit of the canary bytes between two pieces */
 #define SHIFT_MAX 64u /* largest shift of a section, so that sections start at any address */
 
 /* Fills the memory around the sections, and the slots that are not filled before each use. */

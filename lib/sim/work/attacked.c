@@ -20,7 +20,7 @@
 #define OPCODES      32u        /* opcodes of a transport service */
 #define AHEAD        5u         /* PSNs that most forged PSNs may be ahead of the last PSN */
 #define BEHIND       4u
-#define ASIDE        24u   /* bytes outside a range */
+#define ASIDE        24u   /* limit of the distance of wrong addresses before a range, bytes */
 #define FORGED_LOW   0x30u /* lowest value of forged bytes, which differ from the canary */
 #define FORGED_ALL   0x40u /* number of values of forged bytes */
 #define LENGTH_HUGE  0x80000000u
@@ -389,7 +389,7 @@ static uint32_t payload_of(struct sim_attacked *attacked, const struct uro_opcod
     if (op->service == URO_UD)
         return below(attacked, 8) == 0 ? below(attacked, DATAGRAM_MAX) : below(attacked, DATAGRAM);
     if (op->service == URO_UC && below(attacked, 16) == 0)
-        return below(attacked, 2 * mtu); /* longer than the path takes */
+        return below(attacked, 2 * mtu); /* often longer than the path takes */
     if (below(attacked, 8) > 0 && !uro_position_ends(op->position))
         return mtu;
     return below(attacked, mtu + 1);

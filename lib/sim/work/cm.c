@@ -23,7 +23,7 @@
 #define WEIGHT_MAX      8u
 #define RETRY_COUNT                                                                                \
     6u /* not 7: without a limit, a user would never detect that the other side is gone */
-#define TRIES_MAX    64u /* maximum number of tries of the last attempt, which may be rejected */
+#define TRIES_MAX    64u /* maximum calm attempts of a user: a host without room may reject them */
 #define QUERY_QKEY   0x1234u
 #define NUMBER_FIRST 512u  /* number of the first endpoint; RC connections have smaller numbers */
 #define PD_FIRST     4000u /* first protection domain of the CM users of a workload */

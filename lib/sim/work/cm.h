@@ -100,7 +100,7 @@ struct sim_cm_user {
     uro_time due;      /* time of the next step */
     uro_time leave_at; /* time at which the user leaves, mostly without a message */
     uint32_t made;     /* attempts */
-    uint32_t tries;    /* attempts that had to succeed */
+    uint32_t tries;    /* calm attempts */
     uint32_t lives;    /* endpoints so far */
     bool served;       /* caller: the last attempt did all of its work */
 

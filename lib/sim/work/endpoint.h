@@ -64,14 +64,14 @@ struct sim_request {
     uint32_t length;
     uint32_t imm;
     uint64_t seed;    /* seed of the message, or of the data that a READ returns */
-    uint32_t offset;  /* offset in the window that it reads or writes */
+    uint32_t offset;  /* offset in the window that the request uses */
     uint32_t window;  /* RC, UC: slot in the peer's memory; SIM_NO_WINDOW: none */
     uint64_t message; /* RC: number among messages that the peer takes; UD: index of the datagram */
     uint64_t remote_address;
     uint32_t rkey;
     uint32_t sent;  /* UC, UD: packets seen on the wire */
-    uint32_t taken; /* times it completed a receive of the peer */
-    bool flushed;   /* UC, UD */
+    uint32_t taken; /* number of receives of the peer that the request completed */
+    bool flushed;
 
     /* RC */
     bool shared_word; /* an atomic on the word that all connections share */
