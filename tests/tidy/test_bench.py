@@ -212,14 +212,17 @@ class EventRows(unittest.TestCase):
         rates = {(1, 2): 4.0, (1, 1): 2.0, (2, 1): 3.0, (4, 1): 1.0}
         shared = {("per_s", 1): 2.0, ("per_s", 4): 1.0, ("per_processor_s", 1): 2.0, ("per_processor_s", 4): 1.9}
 
-        def rate(_bench: Bench, count: int, processes: int, queues: str = "own", key: str = "per_s", engines: int = 1) -> float:
+        def rate(_bench: Bench, count: int, processes: int, queues: str = "own", key: str = "per_s", engines: int = 1,
+                 link: str = "udp") -> float:
             if queues == "shared":
                 return shared[key, count]
+            if link == threads.ONE_PORT:
+                return 1.7 * count
             return 3.8 if engines == 2 and count == 2 else rates[count, processes]
 
         with mock.patch.object(threads, "rate", rate):
             rows = threads.rows(Bench(pathlib.Path("."), 3))
-        self.assertEqual([row.ratio for row in rows], [0.5, 0.75, 1.5, 0.25, 0.95, 1.9, 0.5, 0.95])
+        self.assertEqual([row.ratio for row in rows], [0.5, 0.75, 1.5, 0.25, 0.95, 1.9, 2.0, 0.5, 0.95])
 
 
 class Page(unittest.TestCase):
