@@ -33,7 +33,7 @@ static void copy__every_length_and_alignment__copies_exactly_these_bytes(void **
 static _Alignas(64) _Atomic uint64_t shared[WORDS + 1];
 static atomic_bool stop;
 
-/* Writes 1, 2, 3 ... into every word, again and again. */
+/* Writes 1 into every word, then 2 into every word, and so on up to ROUNDS. */
 static void *write_rounds(void *unused)
 {
     static uint64_t from[WORDS];

@@ -210,7 +210,7 @@ static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
 }
 
 static _Atomic bool stop;
-static _Atomic size_t scribbled; /* number of bytes at the start that change all the time */
+static _Atomic size_t scribbled; /* number of bytes at the start of `source` that change */
 
 static void *scribble(void *arg)
 {

@@ -49,7 +49,7 @@ void kit_put(const struct uro_frame *frame);
 /* Appends a frame of any bytes. @length is its length on the wire. */
 void kit_put_bytes(const uint8_t *octets, uint32_t stored, uint32_t length);
 
-/* These functions append a request without RETH, a request with RETH, or a response with AETH. */
+/* These functions append a packet without RETH and AETH, with RETH, or with AETH. */
 void kit_send(int side, uint8_t opcode, uint32_t psn, uint32_t payload);
 void kit_rdma(int side, uint8_t opcode, uint32_t psn, uint64_t va, uint32_t length,
               uint32_t payload);
@@ -58,5 +58,5 @@ void kit_respond(int side, uint8_t opcode, uint32_t psn, uint32_t msn, enum uro_
 /* Appends a SEND ONLY of side A with 64 bytes, and its ACK. */
 void kit_exchange(uint32_t psn, uint32_t msn);
 
-/* Ends the capture and reads it. The caller frees it. */
+/* Ends the capture and reads it. The caller frees the result. */
 struct uro_capture *kit_end(void);

@@ -217,7 +217,7 @@ static void decode__each_flaw__is_named(void **state)
 }
 
 /* The snapshot length of a capture may cut a frame after its headers. The payload length is then
- * the length on the wire. */
+ * that of the frame on the wire. */
 static void decode__truncated_frame__headers_are_decoded_or_kind_is_cut(void **state)
 {
     const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 61);

@@ -12,7 +12,7 @@
 #define RNR_DELAY URO_US(10240)
 #define RNR(code) URO_AETH_RNR, (code)
 
-/* Ends the capture. Expects findings of the checks, in order, or none. */
+/* Ends the capture. Expects @count findings: one of each check, in order. */
 static void expect(const enum uro_judge_check *checks, uint32_t count)
 {
     struct uro_capture *capture = kit_end();
@@ -356,7 +356,7 @@ static void judge__message__has_full_packets_in_order(void **state)
     EXPECT(URO_JUDGE_SEQUENCE);
 }
 
-/* After each packet, one packet is missing in the capture. */
+/* Between two packets, one packet is missing in the capture. */
 static void judge__packets_with_a_gap_between__no_finding(void **state)
 {
     (void)state;

@@ -100,7 +100,7 @@ static void track__psn_far_away__is_a_new_connection(void **state)
     done(track, capture);
 }
 
-/* An acknowledged PSN arrives with another request. It is not a duplicate. */
+/* An acknowledged PSN arrives with another request. That request is not a duplicate. */
 static void track__acknowledged_psn_with_another_request__is_a_new_connection(void **state)
 {
     (void)state;

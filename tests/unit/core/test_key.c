@@ -272,7 +272,7 @@ static void key_never_faults__on_demand_empty_or_window__is_false(void **state)
     (void)state;
     keys[1].reachable = ask;
     keys[2].kind = URO_KEY_NULL;
-    keys[3].kind = URO_KEY_WINDOW_1; /* a window has the access rights of its region */
+    keys[3].kind = URO_KEY_WINDOW_1; /* only the keys of regions count */
     for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++) {
         uro_key_register(&shard, &keys[i]);
         assert_false(never_faults(0, sizeof memory));

@@ -18,7 +18,7 @@ static enum uro_recovery_report report(struct uro_recovery *recovery, uint32_t p
     return uro_recovery_on_gap(recovery, uro_psn_make(psn), false);
 }
 
-/* Acknowledges up to @una, which was 10, while the cursor is at @next. */
+/* Acknowledges all PSNs before @una, which was 10. The next PSN to send is @next. */
 static enum uro_recovery_step acknowledge(struct uro_recovery *recovery, uint32_t una,
                                           uint32_t next)
 {
@@ -141,7 +141,7 @@ static void probe__more_is_acknowledged__only_the_response_was_late(void **state
 
     (void)state;
     (void)uro_recovery_on_probe(&recovery, &view);
-    (void)uro_recovery_on_probe(&recovery, &view); /* the saved cursor is that of the first gap */
+    (void)uro_recovery_on_probe(&recovery, &view); /* keeps the cursor that the first call saved */
     assert_int_equal(acknowledge(&recovery, 15, 11), URO_RECOVERY_RESUME);
     assert_int_equal(recovery.saved.next.value, 20);
 }

@@ -90,8 +90,8 @@ static void progress__nothing_outstanding__a_late_timer_is_ignored(void **state)
     assert_int_equal(uro_wheel_next(&wheel), URO_TIME_NEVER);
 }
 
-/* If the timer remained armed, it would fire twice before its deadline, although the requester does
- * not need it any more. */
+/* The requester does not need the timer any more. With 256 other armed timers, it cancels the
+ * timer. */
 static void progress__nothing_outstanding__timer_is_removed(void **state)
 {
     static struct uro_timer others[256];
@@ -198,7 +198,7 @@ static void probe__response_is_very_late__is_due(void **state)
     }
 }
 
-/* If response times vary little, the probe comes sooner. A late response delays it. */
+/* If response times vary little, the probe comes sooner. A late response delays later probes. */
 static void probe__round_trip_time_changes__delay_follows(void **state)
 {
     struct uro_req_retry retry = make(0, 0);

@@ -324,7 +324,7 @@ static void snapshot__in_small_steps__has_everything_once(void **state)
 }
 
 /* After each step of the snapshot, the test creates and destroys a CQ and a key. It also destroys
- * one of the first objects of each kind, until half of them are gone. */
+ * one of the objects of each kind that existed before, until half of them are gone. */
 static void snapshot__objects_created_and_destroyed__remaining_objects_appear_once(void **state)
 {
     struct uro_snapshot snapshot;

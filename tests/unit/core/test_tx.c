@@ -46,8 +46,8 @@ static struct uro_tx any_tx(bool v6, bool doubled)
     return tx;
 }
 
-/* Writes the frame as the specification defines it. @ident goes to the IPv4 header when it is not
- * 0. */
+/* Writes the frame as the specification defines it. If @ident is not 0, it goes to the IPv4
+ * header. */
 static void write_plainly(const struct uro_tx *tx, uint16_t ident, uint8_t *out)
 {
     uint32_t length = uro_tx_length(tx) - 4;
@@ -77,7 +77,7 @@ static void write__of_any_frame__has_the_bytes_and_the_icrc(void **state)
     assert_true(uro_mark_hit("ICRC.ORDER"));
 }
 
-/* The simulated links corrupt frames in this way. */
+/* Links with impair= corrupt frames in this way. */
 static void write__wrong_icrc__differs_in_these_bits(void **state)
 {
     uint8_t right[FRAME_MAX], wrong[FRAME_MAX];

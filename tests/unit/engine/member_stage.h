@@ -8,7 +8,7 @@
 
 #define RECORDS_MAX 16384u
 
-/* Contents of the reports that were read so far. */
+/* Contents of the reports that the last listen_to() read. */
 struct reports {
     uint32_t count;
     uint32_t frames;
@@ -50,7 +50,7 @@ uint32_t listen_to(struct stage *s, uro_time now);
 bool reported(const struct stage *s, unsigned what, const char *group);
 void expect_frame(const struct stage *s, const char *hex);
 
-/* Returns the time of the engine's next timer, or NEVER. */
+/* Returns the time of the engine's next timer, or URO_TIME_NEVER. */
 uro_time next(const struct stage *s);
 
 uint64_t counted(const struct stage *s, enum uro_counter counter);

@@ -125,7 +125,7 @@ static void member__general_query__one_report_with_every_group(void **state)
         assert_int_equal(next(s), URO_TIME_NEVER);
     }
     assert_true(earliest < URO_MS(200) &&
-                latest > URO_MS(1000)); /* random times that the engine chooses */
+                latest > URO_MS(1000)); /* the engine chooses random times */
 
     ask(s, true, NULL, 0, URO_MS(300000));
     assert_int_equal(listen_to(s, URO_MS(300000)), 3);

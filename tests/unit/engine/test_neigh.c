@@ -188,7 +188,7 @@ static void neigh__no_reply__nine_requests_then_retry_count_applies(void **state
         expect_arp_request(s, now, "10.0.0.2");
     for (; now < URO_MS(5000); now += URO_MS(5))
         while (output(s, now))
-            assert_false(s->tx.icrc); /* returns only neighbour requests; drops data frames */
+            assert_false(s->tx.icrc); /* a neighbour request; the engine drops data frames */
     uro_cq_deliver(s->cq);
     assert_int_equal(uro_cq_poll(s->cq, &cqe, 1), 1);
     assert_int_equal(cqe.status, URO_WC_RETRY_EXC_ERR);
@@ -316,8 +316,8 @@ static void fill_and_empty(uint32_t most)
         assert_ptr_equal(hop, hops[i]);
         uro_neigh_put(&neigh, hop);
     }
-    /* Frees the entries in an order that empties buckets from the middle. Later entries reuse each
-     * slot. */
+    /* Frees every second entry, which empties buckets from the middle. New entries reuse the
+     * slots. */
     for (uint32_t i = 1; i < most; i += 2)
         uro_neigh_put(&neigh, hops[i]);
     for (uint32_t i = 1; i < most; i += 2)
@@ -330,7 +330,7 @@ static void fill_and_empty(uint32_t most)
         uro_neigh_put(&neigh, hops[i]);
     }
     assert_false(
-        uro_neigh_run(&neigh, URO_MS(100000))); /* the entry has no user, so no request is due */
+        uro_neigh_run(&neigh, URO_MS(100000))); /* no entry has a user, so no request is due */
     assert_int_equal(uro_neigh_next(&neigh, URO_MS(100000)), URO_TIME_NEVER);
 }
 

@@ -27,7 +27,7 @@ struct stage {
 
 static struct uro_neigh neigh;
 
-/* Delivers an ARP or ND packet with the peer's IP address and the MAC address @mac. */
+/* Delivers an ARP packet with the peer's IP address and the MAC address @mac. */
 static bool say(struct stage *s, const struct uro_mac *mac, uro_time now)
 {
     uint8_t out[URO_ARP_LEN];

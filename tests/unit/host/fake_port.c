@@ -85,8 +85,8 @@ static uint32_t fake_tx_free_count(struct uro_port *port)
     return fake_read(&fake.tx_free_count);
 }
 
-/* Returns whether the frame is a membership report. A device sends one when it starts, and one more
- * within a second. */
+/* Returns whether the frame is a membership report. A device sends a report when it starts, and a
+ * second report within a second. */
 static bool is_report(const uint8_t *frame)
 {
     static const uint8_t routers[6] = { 0x33, 0x33, 0, 0, 0, 0x16 };

@@ -31,7 +31,7 @@ struct fake_port {
     uint32_t head, tail;
 
     bool mended;           /* links with "broken" open */
-    bool breaks_otherwise; /* such a link fails with another error message than before */
+    bool breaks_otherwise; /* links with "broken" fail with another error message */
     bool link_up;
     bool gone;               /* the link never comes up again */
     unsigned flags;          /* flags of the next port */
@@ -49,7 +49,7 @@ struct fake_port {
     uint32_t multicasts,
         reports; /* calls of multicast(), and membership reports, which `sent` does not count */
     uint32_t received_by_arm; /* .receives at the last arm() */
-    uint32_t services;        /* services in the last call, 0 before the first call */
+    uint32_t services;        /* services in the last call of services(); 0 before the first call */
     uint32_t service_locks, service_unlocks, forks, ways;
     struct uro_listened locked_service; /* service of the last lock or unlock */
     pid_t opener, sender;               /* threads */
@@ -71,7 +71,8 @@ extern struct uro_port_driver fake_drivers[]; /* the first has the links fake0, 
  * a burst afterwards. */
 void fake_reset(void);
 
-/* Injects an echo request from 10.0.0.2 to 10.0.0.1. The engine replies with one frame at once. */
+/* Injects an echo request from 10.0.0.2 to 10.0.0.1. If @to is the MAC address of the port, the
+ * engine replies with one frame at once. */
 void fake_inject_echo(const struct uro_mac *to);
 
 /* Increments *@counter for each frame that is received from now on, as if the frame completed

@@ -106,7 +106,7 @@ static void any_link__round_adds_a_completion__visible_after_the_response_is_sen
     assert_int_equal(uro_cq_poll(cq, &cqe, 1), 1);
 }
 
-/* A command flushes requests. The program cannot poll while the engine is locked. */
+/* A command flushes requests. Their completions become visible when the engine is unlocked. */
 static void command__adds_a_completion__visible_after_the_command(void **state)
 {
     const struct uro_cqe flushed = { .status = URO_WC_WR_FLUSH_ERR };

@@ -256,7 +256,7 @@ static void contend__long_rounds_of_the_program__thread_does_not_wait_for_the_lo
     assert_int_equal(atomic_load(&device->waiters), 0);
 }
 
-/* A frame wakes the thread, which waits in receive(). */
+/* Wakes the thread with a frame, while the program is in receive(). */
 static void take_until_awake_thread_stands_back(void)
 {
     if (gettid() == fake.opener)

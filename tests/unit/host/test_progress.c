@@ -61,8 +61,8 @@ static void hybrid__program_makes_no_calls__service_thread_responds(void **state
 }
 
 /* The service thread may run the engine before the program until the scheduler has learned that the
- * program polls, and whenever the program loses its processor. The test repeats until the thread
- * runs no round for a while. */
+ * program polls, and whenever the program loses its processor. The test repeats until the program
+ * sends 200 responses in a row. */
 static void hybrid__program_polls__poll_sends_the_response(void **state)
 {
     uint32_t in_a_row = 0;

@@ -164,7 +164,7 @@ static void joins_a_group(void)
     struct uro_device *device = uro_host_devices()[0];
     MUST(device != NULL && uro_device_start(device) == 0);
     MUST(fake.multicasts == 1 && wanted(nodes) && !wanted(mac));
-    fake_wait(&fake.reports, 1); /* report of the groups that it joins at start */
+    fake_wait(&fake.reports, 1); /* report of the groups that the device joins at its start */
     uro_device_lock(device);
     MUST(uro_gid_parse("ff0e::1:2", &group));
     MUST(uro_engine_join(device->engine, &group, uro_device_now()) == 0);

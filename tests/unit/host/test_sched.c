@@ -332,7 +332,7 @@ static void reply__thread_receives_a_write_soon_after_a_post__the_score_rises(vo
     assert_int_equal(sched.reply_score, 1);
     (void)thread_round(1, 1, NOW + URO_REPLY_SINCE);
     assert_int_equal(sched.reply_score, 1);
-    vars.empty_polls = URO_EMPTY_POLLS; /* the program receives the next one itself */
+    vars.empty_polls = URO_EMPTY_POLLS; /* the program receives the next WRITE itself */
     (void)thread_round(1, 1, NOW);
     assert_int_equal(sched.reply_score, 1);
 }
@@ -384,7 +384,7 @@ static void role__waiting_thread_is_overdue__service_thread_takes_the_role(void 
     (void)state;
     assert_int_equal(on_role(true, NOW - URO_ROLE_OVERDUE + 1, 0, 1).action, URO_SCHED_SLEEP);
     assert_int_equal(on_role(true, NOW - URO_ROLE_OVERDUE, 0, 1).action, URO_SCHED_RUN);
-    assert_int_equal(on_role(true, 0, 0, 1).action, URO_SCHED_SLEEP); /* it is awake */
+    assert_int_equal(on_role(true, 0, 0, 1).action, URO_SCHED_SLEEP); /* the waiter is awake */
     assert_int_equal(on_role(true, URO_TIME_NEVER, 0, 1).action, URO_SCHED_SLEEP);
 }
 

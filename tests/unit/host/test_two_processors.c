@@ -116,7 +116,7 @@ static bool writes(void)
     return program == WRITE_AND_LOOK;
 }
 
-/* Returns the number of received frames, and adds the sent frames to @moved. */
+/* Returns the number of received frames. Sets @moved to the number of received and sent frames. */
 static uint32_t round_of(struct host *host, bool receive, uro_time now, uint32_t *moved)
 {
     uint32_t received = 0;
@@ -346,7 +346,7 @@ static bool is_service(const struct thread *thread)
     return thread == threads[2] || thread == threads[3];
 }
 
-/* Gives the processor to another thread when its thread sleeps or another thread is due. */
+/* Gives the processor to another thread when its current thread sleeps or another thread is due. */
 static void dispatch(int processor, uro_time now)
 {
     struct thread *mine = on[processor];

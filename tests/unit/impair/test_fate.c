@@ -182,7 +182,7 @@ static void fate__of_other_protocols__is_only_the_fixed_delay(void **state)
 
 struct delays {
     uro_time least, most, mean;
-    unsigned within; /* delays that differ from 1 ms by less than the jitter, per cent */
+    unsigned within; /* delays that differ from 1 ms by at most 100 us, per cent */
 };
 
 static struct delays delays_of(const char *text)

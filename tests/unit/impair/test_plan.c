@@ -94,7 +94,7 @@ static void plan__off__has_no_rules(void **state)
     assert_true(plan.seed == UINT64_MAX);
 }
 
-/* Each message has the wrong word, and a part of a right word. */
+/* Each message has the wrong word, and says what is wrong or what would be right. */
 static void plan__mistake__is_named(void **state)
 {
     static const struct {

@@ -116,7 +116,7 @@ static void inner_forked(struct uro_port *port)
     inner.forked++;
 }
 
-/* A call of the port after this one crashes. */
+/* After this call, a call of the port crashes. */
 static void inner_close(struct uro_port *port)
 {
     inner.closed++;

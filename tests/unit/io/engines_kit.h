@@ -36,7 +36,7 @@ struct engines_kit_inner {
     uint32_t arrived, next, lent;
     uint8_t sent[MANY][FRAME];
     uint32_t sent_count, tx_free;
-    uint32_t receives, max; /* calls of receive(), and the last number that it was asked for */
+    uint32_t receives, max; /* calls of receive(), and the argument max of the last call */
     uint32_t armed, disarmed, closed, forked, multicasts, wait_fd_count;
     bool down, gone, ready; /* ready: arm() returns false */
     struct uro_mac macs[MACS_MAX];
@@ -73,9 +73,9 @@ bool wakes(uint32_t engine);
 /* Makes frames arrive on the link until the ring of engine 1 is full. Their numbers begin at 0.
  * Engine 0 receives the frames from the link and puts them into the ring. */
 void fill_ring_from_link(void);
-/* Fills the ring of engine 1 with frames of engine @from, numbered from 0. Returns their number.
- * The last frames of them wait for space. */
+/* Fills the ring of engine 1 with frames of engine @from, numbered from 0. Returns how many. The
+ * last frames wait for space. */
 uint32_t fill_ring(uint32_t from);
-/* Receives at most a burst of frames, which must have the numbers from @first on. Returns their
- * number. */
+/* Receives at most a burst of frames, which must have the numbers from @first on. Returns how
+ * many. */
 uint32_t receive_numbers(uint32_t engine, uint32_t first);

@@ -105,7 +105,8 @@ static void transmit__inner_port_is_full__nothing_is_accepted(void **state)
         assert_int_equal(uro_port_tx_free_count(ports[i]), 3);
 }
 
-/* Another engine has the lock, so the number of free slots is not known. */
+/* If another engine has the lock, the number of free slots is not known. So the host may send a
+ * whole burst. */
 static void transmit__a_whole_burst_finds_no_space__all_of_it_waits(void **state)
 {
     struct uro_tx burst[URO_PORT_BURST];
@@ -459,7 +460,7 @@ static void receive__ring_is_filled_during_the_inner_receive__no_frame_is_lost(v
     assert_int_equal(drain(1), 'a');
 }
 
-/* The lock of the ports protects these. */
+/* The lock of the ports protects these counters. */
 static uint32_t made_count; /* frames that have arrived on the link */
 static uint32_t left_count; /* frames that have left by the link */
 static uint32_t tx_calls;   /* calls of tx_free_count(): the link has space from time to time */

@@ -334,8 +334,8 @@ static void start_senders(uint32_t count)
     }
 }
 
-/* Sleeps until the ring has frames. A sender puts the next frame only after this one is taken, so a
- * lost wake-up would make the receiver sleep for ever. */
+/* Sleeps until the ring has frames. The senders may wait for the receiver, so a lost wake-up would
+ * make the receiver sleep for ever. */
 static void sleep_until_woken(void)
 {
     struct pollfd polled = { .fd = ring->fd, .events = POLLIN };

@@ -95,7 +95,7 @@ static void doorbell__full_and_blocking__server_does_not_block(void **state)
     struct memif_peer peer = kit_peer_up(server);
     fill(peer.wakes_client);
     atomic_store(&peer.to_client->flags, 0);
-    for (unsigned i = 1; i <= 300; i++) { /* more results than the kernel keeps */
+    for (unsigned i = 1; i <= 300; i++) { /* more AIO results than the kernel keeps */
         kit_send(server, kit_plain(i, 100));
         assert_int_equal(atomic_load(&peer.to_client->tail), i);
         const uint16_t offered = (uint16_t)(PEER_SLOTS + i);
@@ -211,8 +211,8 @@ static int status_of(pid_t child)
     return status;
 }
 
-/* Makes a process of another user connect. Returns its exit status: 0 if it is rejected because of
- * its user, 1 if it is accepted. */
+/* Makes a process of another user connect. Returns the wait status of that process. Its exit status
+ * is 0 if it was rejected because of its user, and 1 otherwise. */
 static int call_as_stranger(const char *words)
 {
     int go[2];
@@ -259,8 +259,8 @@ static void server__user_is_named__may_connect(void **state)
     assert_int_equal(WEXITSTATUS(call_as_stranger("role=server,user=any")), 1);
 }
 
-/* A process of another user has bound the name first. The client must send it nothing, in
- * particular not its secret. */
+/* A process of another user has bound the name first. The client must send nothing to that process,
+ * in particular no secret. */
 static void client__stranger_listens__sends_no_secret(void **state)
 {
     int ready[2], done[2];

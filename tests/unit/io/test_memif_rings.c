@@ -314,7 +314,8 @@ static void offered__wrong_buffers__ends_the_connection(void **state)
     }
 }
 
-/* The first buffer is valid and the others are not. No part of the frame may be published. */
+/* The first buffer is usable, and the others are too short. No part of the frame may be
+ * published. */
 static void offered__one_buffer_then_a_short_one__ends_the_connection(void **state)
 {
     (void)state;

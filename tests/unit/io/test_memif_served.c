@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_memif_served.c - tests invalid writes of a server to the memory that its client created. The
- * connection ends with a reason, and the client finds the next server. */
+ * connection ends with a reason, and the client finds the next server. The client ignores a changed
+ * offset. */
 #include "support/check.h"
 
 #include <unistd.h>

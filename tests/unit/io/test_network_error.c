@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests ICMP errors at a shared address. An error at any socket may be about a packet of any
- * process. A process handles errors of its own packets, and sends all errors to the broker,
- * `uroce hub`. It also handles errors that the broker forwards, but does not send them back. */
+ * process. A process handles errors of its own packets. It sends all errors from the network to the
+ * broker, `uroce hub`. It also handles errors that the broker forwards, but does not send them
+ * back. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "support/check.h"
 

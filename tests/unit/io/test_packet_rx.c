@@ -343,7 +343,7 @@ static void packet_rx__gro_frames_and_frames__keep_their_order(void **state)
     (void)arrive_joined(true, SEND_ONLY, 3, 64, 0);
     assert_int_equal(uro_packet_rx_lend(&rx, pkts, 2), 2);
     uro_packet_rx_release(&rx, 2);
-    assert_int_equal(header_of(0)->tp_status, TP_STATUS_USER); /* one packet of it still waits */
+    assert_int_equal(header_of(0)->tp_status, TP_STATUS_USER); /* its last packet still waits */
     assert_true(uro_packet_rx_waits(&rx));
     assert_int_equal(uro_packet_rx_lend(&rx, pkts, 3), 3);
     assert_int_equal(is_packet(&pkts[0], 2), 64);

@@ -19,7 +19,7 @@
 #define UDP_L4       5
 #define SENT_MAX     64u
 
-/* Frames that the kernel got, and its result. */
+/* Frames that the kernel got. */
 static struct sent {
     uint8_t octets[70000];
     uint32_t length;
@@ -74,7 +74,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
         i++;
     if (i == 0)
         return -1;
-    if (i < count && !refuses_many) { /* the next call sends it */
+    if (i < count && !refuses_many) { /* the next call fails at its first message */
         refusal = errno;
         takes = 0;
     }
@@ -347,7 +347,7 @@ static void packet_tx__kernel_refuses_a_gso_frame__later_packets_are_sent_singly
     for (unsigned v6 = 0; v6 < 2; v6++) {
         sent_count = 0;
         tx.joins = true;
-        for (uint32_t i = 0; i < 4; i++) /* the last is shorter than a minimum frame */
+        for (uint32_t i = 0; i < 4; i++) /* over IPv4, the last is shorter than a minimum frame */
             describe_frame(i, v6, i < 3 ? 1000 : 0, 5000);
         send_frames(4);
         assert_int_equal(sent_count, 4);

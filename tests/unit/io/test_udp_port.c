@@ -24,7 +24,7 @@ extern uro_port_open_fn uro_udp_open;
 
 static struct uro_port *port;
 static struct uro_gid addresses[2], nobody;
-#define OWN addresses[1] /* the device has the second address */
+#define OWN addresses[1] /* address that the tests use */
 static struct stderr_capture capture;
 
 static int start_with(bool verbose)
@@ -82,8 +82,6 @@ static bool wakes(void)
     return poll(looks, count, 0) > 0;
 }
 
-/* Sends a packet. Loopback returns the error before the call ends; otherwise, waits up to a
- * second. */
 static void send_a_packet(void)
 {
     const struct uro_frame frame = {
@@ -105,6 +103,7 @@ static void send_a_packet(void)
     uro_port_transmit(port, &tx, 1);
 }
 
+/* Sends a packet, and waits up to a second for the kernel's error. */
 static void send_to_nobody(void)
 {
     int fds[URO_PORT_FDS_MAX];

@@ -108,7 +108,8 @@ static uint64_t moved_by(uint32_t first, uint32_t last)
     return rx.moved;
 }
 
-/* The first packet has a RETH or AETH, the last an AETH. */
+/* The first packet of a WRITE has a RETH. The first and the last response of a READ have an
+ * AETH. */
 static void gro__longer_packets_between__most_bytes_are_not_copied(void **state)
 {
     uint64_t whole = (uint64_t)MESSAGES / 2 * MIDDLES * MIDDLE;

@@ -97,7 +97,7 @@ static void send_packets(uint32_t count, uint32_t length)
     assert_int_equal(tx.first, tx.count);
 }
 
-/* Checks that traffic class and hop limit of the message are those of the socket. */
+/* Checks that traffic class and hop limit of the message are those of the sent packets. */
 static void is_marked(struct msghdr *message)
 {
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {

@@ -414,7 +414,7 @@ static void request__about_objects__is_distinguished_from_other_requests(void **
     const uint32_t too_long = 17;
 
     for (size_t i = 0; i < URO_ARRAY_LEN(rows); i++) {
-        begin(f, RDMA_NLDEV_CMD_SYS_GET, ONE); /* the second request of the fixture */
+        begin(f, RDMA_NLDEV_CMD_SYS_GET, ONE); /* the first of two requests */
         uro_netlink_end(&f->request);
         uro_netlink_begin(&f->request, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, rows[i].operation), ONE, SEQ,
                           0);

@@ -73,7 +73,7 @@ static void page__writer_was_killed__next_writer_continues(void **state)
 
 static atomic_uint done;
 
-/* Writes texts of one letter each. */
+/* Writes a text again and again. The text repeats the letter *@argument. */
 static void *write_often(void *argument)
 {
     char own[URO_STATS_IMPAIR_MAX];

@@ -371,7 +371,8 @@ static void directory__writable_by_others__is_not_used(void **state)
     assert_int_equal(uro_stats_read(geteuid(), see, look()), -EACCES);
 }
 
-/* Starts and ends a process. @fails: a queue pair fails in it. @refuses: it refuses a call. */
+/* Starts and ends a process. @fails: one of its queue pairs fails. @refuses: one of its calls is
+ * refused. */
 static void run_process(bool fails, bool refuses)
 {
     struct uro_stats_writer writer;

@@ -86,7 +86,7 @@ static void ask(void)
     assert_int_equal(ask_as(geteuid()), 0);
 }
 
-/* Writes rows as a process with QPS queue pairs, and one object of each other kind. */
+/* Writes rows as a process with @qps queue pairs, and one object of each other kind. */
 static struct uro_snapshot_rows begin(uint32_t qps)
 {
     const uint32_t wanted[URO_SNAPSHOT_KINDS] = { qps, 1, 1, 1, 1 };
@@ -274,7 +274,7 @@ static void request__file_of_another_version__is_not_written(void **state)
     assert_false(uro_stats_table_wanted(&table, writer.page));
 }
 
-/* Each entry damages a table that is correct. */
+/* Damages a correct table in way number @which. */
 static void damage_table(unsigned which, struct uro_stats_table *shown)
 {
     switch (which) {
@@ -301,7 +301,7 @@ static void damage_table(unsigned which, struct uro_stats_table *shown)
 }
 #define TABLE_DAMAGES 6u
 
-/* Damages one row. Returns false if @which is behind the last entry. */
+/* Damages a row in way number @which. Returns false if there is no such way. */
 static bool damage_row(unsigned which, struct uro_snapshot_rows *to)
 {
     unsigned i = 0;

@@ -20,7 +20,7 @@ static uint8_t *map(size_t pages, int rights, int flags, int fd)
     return at;
 }
 
-/* Checks whether the memory is usable. errno has the reason if not. */
+/* Checks that the result is @usable, and that errno is EFAULT if the memory is not usable. */
 static void expect_usable(const void *at, size_t length, bool write, bool usable)
 {
     errno = 0;

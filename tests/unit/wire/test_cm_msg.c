@@ -20,7 +20,7 @@ static uint8_t nibble(char c)
     return (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
 }
 
-/* Returns a datagram of @attribute with the octets of @pieces in its body. */
+/* Writes a datagram of @attribute with the octets of @pieces in its body to @mad. */
 static void build(uint8_t mad[static URO_MAD_LEN], uint16_t attribute, const struct piece *pieces,
                   size_t count)
 {

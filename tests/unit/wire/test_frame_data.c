@@ -189,8 +189,8 @@ static void is_data__too_short_for_its_headers__is_false(void **state)
 
 /* ---- frames in two pieces ----------------------------------------------- */
 
-/* The frame in two blocks of exactly its size. Bytes that must be read from one block are wrong in
- * the other. */
+/* A frame in two blocks: its first URO_FRAME_HEAD bytes, and the whole frame. Bytes that must be
+ * read from one block are wrong in the other block. */
 struct apart {
     uint8_t *head;
     uint8_t *whole;
@@ -231,7 +231,8 @@ static enum uro_frame_result read_apart(const struct apart *apart, struct uro_fr
     return uro_frame_roce(out);
 }
 
-/* Chooses random header values and a payload. Returns false for an opcode without payload. */
+/* Chooses random header values and a payload length. Returns false for an unknown opcode, and for
+ * an opcode without payload. */
 static bool choose(struct uro_frame *in, unsigned opcode, struct uro_rng *rng)
 {
     *in = plain(uro_rng_below(rng, 2));
@@ -306,7 +307,8 @@ static void split_frame__one_bit_changed__is_refused(void **state)
     }
 }
 
-/* If is_data() accepts a head, parsing the frame finds no error but a wrong ICRC. */
+/* If is_data() and uro_frame_network() accept a head, parsing the frame finds no error but a wrong
+ * ICRC. */
 static void split_frame__any_header__is_refused_or_read(void **state)
 {
     struct uro_rng rng;
