@@ -189,7 +189,7 @@ static void uses(void)
     end(own);
 }
 
-/* Starts @body in a child that must end normally. */
+/* Runs @body in a child, which then exits with 0. Returns the child's PID. */
 pid_t forker_start(void (*body)(void))
 {
     pid_t child;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define FORKER_BYTES   64
-#define FORKER_WAIT_MS 60000 /* a guard against hanging */
+#define FORKER_WAIT_MS 60000 /* longest wait, in case the program hangs */
 
 #define MUST(condition)                                                                            \
     do {                                                                                           \
@@ -23,7 +23,7 @@
 extern const char *forker_role; /* role of this process */
 extern const char *forker_address;
 
-/* Starts @body in a child that must end normally. */
+/* Runs @body in a child, which then exits with 0. Returns the child's PID. */
 pid_t forker_start(void (*body)(void));
 void forker_expect_end(pid_t child);
 

@@ -111,7 +111,7 @@ class Member:
         return kind, address_of(name), REPORT_BODY.unpack(body)[0] if kind == REPORT else 0
 
     def passed_on(self) -> set[str]:
-        """Returns the unreachable addresses that the broker has reported so far."""
+        """Returns the unreachable addresses that the broker has reported since the last call."""
         found = set()
         self.link.setblocking(False)
         with contextlib.suppress(BlockingIOError):
@@ -123,7 +123,7 @@ class Member:
         return found
 
     def taken(self) -> set[str]:
-        """Returns the unreachable addresses that this process's own socket has reported so far."""
+        """Returns the unreachable addresses that this process's own socket has reported since the last call."""
         found = set()
         with contextlib.suppress(BlockingIOError):
             while True:

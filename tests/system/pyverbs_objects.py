@@ -71,7 +71,7 @@ def connected(verbs: Verbs, peer: int) -> QPAttr:
 
 
 def send_to_ourselves(verbs: Verbs, qp: QP, receiver: object = None, to: AH = None) -> None:
-    """Sends the first half of the MR to the second half. If @to is given, sends it as a datagram."""
+    """Sends TEXT from the first half of the MR to the second half. If @to is given, sends a datagram."""
     mr, half = verbs.mr, verbs.mr.length // 2
     mr.write(TEXT, len(TEXT), 0)
     (receiver or qp).post_recv(RecvWR(sg=[SGE(mr.buf + half, half, mr.lkey)], num_sge=1))

@@ -119,7 +119,7 @@ static void open_session(struct rdma_cm_id *id)
         post_receive(i);
 }
 
-/* Destroys all objects of the session. The program fails if one cannot be destroyed. */
+/* Destroys all objects of the session. The program fails if an object cannot be destroyed. */
 static void close_session(void)
 {
     rdma_destroy_qp(session.id);

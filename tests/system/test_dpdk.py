@@ -21,7 +21,7 @@ ADDRESSES = {"server": "10.0.0.11/24", "client": "10.0.0.12/24"}  # the kernel d
 
 
 class Wire(apart.Pair):
-    """Two network namespaces and a wire between them. @links: the link of each side, with its keys."""
+    """Two network namespaces and a wire between them. @server and @client: the link of each side, with its keys."""
 
     def __init__(self, case: Case, server: str, client: str):
         case.plugin()

@@ -56,7 +56,7 @@ def free_port() -> int:
 
 
 class Transfer:
-    """Two processes of ib_write_bw. Without a number of messages, they run until they are killed. @more is added to both devices."""
+    """Two processes of ib_write_bw. Without a number of messages, they run for ten minutes. @more is added to both devices."""
 
     def __init__(self, case: Case, messages: int = 0, more: str = ""):
         if shutil.which("ib_write_bw") is None:

@@ -19,7 +19,7 @@ from uroce_case import LIBRARY, Case, Skip, equal, has
 NOBODY = 65534
 HEADER_VERSION = 16  # offset of the version in struct uro_stats_header
 HEADER_PID = 40      # offset of the pid
-HEADER = 56          # bytes that are copied; at least the size of struct uro_stats_header
+HEADER = 56          # unchanged bytes at the start of a file; at least the size of struct uro_stats_header
 
 
 def address() -> str:
