@@ -2,7 +2,7 @@
 """Time limits of tests: how long a test waits before it assumes that a program hangs. They depend on the load of the machine.
 
 A time limit only guards against hanging and measures nothing. The author of a test writes the worst case of an idle machine, in
-seconds. It is multiplied by factor(). tests/support/patience.h does the same in C, but limits the factor to 100.
+seconds. Each limit is multiplied by factor(). tests/support/patience.h does the same in C, but limits the factor to 100.
 """
 import os
 

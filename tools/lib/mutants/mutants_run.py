@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds each mutant of tests/mutants/ in a copy of the tree. Runs the simulator or the fuzz corpus of the verbs, then the tests.
+"""Builds each mutant of tests/mutants/ in a copy of the tree, and runs checks until a check detects the mutant.
 
 The copy and its build stay in build-mutants/, so that each mutant compiles only the files that depend on the file it changes.
 """

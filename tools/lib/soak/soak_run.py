@@ -17,7 +17,7 @@ import veths
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SAMPLE_SECONDS = 5
 WARM_SHARE = 0.3        # first part of the run, in which processes may grow, as a fraction of the run
-GROWTH_KIB = 1024       # growth that a process may have after that, because of the memory allocator, KiB
+GROWTH_KIB = 1024       # growth that a process may have after this part, because of the memory allocator, KiB
 LOSS_PER_MILLE = 5
 PATIENT = ["-t", "18"]    # long ACK timeout: on a busy machine, a peer may need up to 8 s to respond
 CHURN = [["ibv_rc_pingpong", "-g", "1", "-n", "500"], ["ibv_uc_pingpong", "-g", "1", "-n", "1"],

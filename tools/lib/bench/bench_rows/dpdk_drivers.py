@@ -18,11 +18,11 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 from bench_rows.messages import ring_rate
 
 SECONDS = 120
-MTU = 4200  # of the devices that can carry it
+MTU = 4200  # MTU of the devices that can carry 4200 bytes
 SMALL, LARGE = 64, 4096
 RETH = 16   # bytes of the header of a WRITE
-SAMPLES = 3  # rates of a second each that testpmd prints
-NOISE = 1000  # frames per second; the kernel sends fewer of its own
+SAMPLES = 3  # number of rates that testpmd prints, each over one second
+NOISE = 1000  # frames per second; the kernel sends fewer frames of its own
 AIM_RATIO = 0.8
 AIM_RING = 5  # M/s
 RECEIVED = re.compile(r"^\s*Rx-pps:\s*(\d+)", re.M)

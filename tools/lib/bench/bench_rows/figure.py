@@ -51,7 +51,7 @@ class Figure:
 
     @property
     def others(self) -> list[Figure]:
-        """Returns the figures that are measured directly before this one."""
+        """Returns the figures that are measured directly before this figure."""
         return [*([self.beside] if self.beside is not None else []), *self.rivals]
 
     @property

@@ -9,13 +9,13 @@ from bench_rows import limits, stock
 from bench_rows.figure import Bench, Figure, by_turns
 
 OCTETS = "8"
-BUSY = 4  # threads that compute during the measurement
+BUSY = 4  # processes that compute during the measurement
 TOOLS = ("ib_send_lat", "ib_write_lat")
 
 
 @contextlib.contextmanager
 def busy(count: int):
-    """Runs @count threads that compute without a pause."""
+    """Runs @count processes that compute without a pause."""
     spin = [sys.executable, "-c", "while True: pass"]
     others = [subprocess.Popen(spin, stdin=subprocess.DEVNULL) for _ in range(count)]
     try:
