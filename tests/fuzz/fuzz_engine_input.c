@@ -11,7 +11,7 @@
  *   3 recv     a receive of argument * 16 bytes is posted
  *   4 send     opcode argument & 7, length argument * 24 (atomics: 8; LOCAL_INV: none); a
  *              datagram goes to address handle argument >> 3 & 3
- *   5 output   everything that is due is sent
+ *   5 output   everything that is due is sent, and completions are polled
  *   6 modify   to state argument % 7
  *   7 choose   recv, send, more and modify are about queue pair argument % 5 from now on; before
  *              the first choose, they are about RC

@@ -19,7 +19,7 @@ void fuzz_demand(bool condition);
 
 void fuzz_host_pass(uro_time how_long);
 
-/* Runs the engines until no frame is left to send, within a bound. */
+/* Runs the engines until no work is due, or until a limit of rounds. */
 void fuzz_host_settle(void);
 
 /* Runs timers until all connections have ended. Fails if there is no further timer, but still a
@@ -30,7 +30,7 @@ void fuzz_host_forget_connections(void);
 void fuzz_host_lose(uint32_t mask);
 void fuzz_host_link(bool up);
 
-/* Removes the device until fuzz_host_restore() restores all devices. */
+/* Removes device @which until fuzz_host_restore() restores all devices. */
 void fuzz_host_remove(uint32_t which);
 void fuzz_host_restore(void);
 

@@ -27,5 +27,6 @@ void fuzz_manager_message(struct managed *managed, struct stage *stage, const ui
                           uint32_t length);
 
 /* Runs an action of the application. The low 3 bits of @argument select the action. The other bits
- * select the connection, and the kind of a connect. */
+ * select the connection, and the kind of a connect. Without a connection, every action is a
+ * connect. */
 void fuzz_manager_act(struct managed *managed, struct stage *stage, uint8_t argument);

@@ -202,7 +202,7 @@ static bool connect_them(void)
         if (serves) {
             uro_memif_of(port)->since -= uro_memif_of(port)->control < 0 ? 20 : 0;
             answer();
-        } else if (i < 6) { /* runs the port between two messages */
+        } else if (i < 6) { /* the condition of the loop runs the port before each message */
             say_next(i);
         }
     }
@@ -222,7 +222,7 @@ static bool in_memory(const uint8_t *from, uint32_t length)
     return false;
 }
 
-/* Reads the packet as the engine does, in memory of exactly its size. */
+/* Reads the packet as the engine does. The head is in memory of exactly the size of the head. */
 static void look_at(const struct uro_pkt *pkt)
 {
     const uint32_t head_length = pkt->indirect != NULL ? URO_FRAME_HEAD : pkt->length;
@@ -257,7 +257,7 @@ static void receive(uint8_t how)
     lent_count = uro_port_receive(port, lent, 1 + how % URO_PORT_BURST);
     for (uint32_t i = 0; i < lent_count; i++)
         look_at(&lent[i]);
-    if (how & 0x80) /* keeps the frame lent during the next steps */
+    if (how & 0x80) /* keeps the frames lent during the next steps */
         return;
     give_back();
 }
@@ -345,7 +345,7 @@ static void write_desc(void)
     memif_peer_put(ring, which >> 3, desc);
 }
 
-/* Writes a valid frame, and then changes it. */
+/* Writes a valid frame, in which the input may change a byte. */
 static void write_frame(void)
 {
     static uint8_t made[MADE_FRAME_MAX], payload[4096];

@@ -3,7 +3,7 @@
  * memory, part of which is registered.
  *
  *   fuzz_objects.c  makes and destroys
- *   fuzz_memory.c   changes regions, fills device memory, makes domains of domains
+ *   fuzz_memory.c   changes regions, copies device memory, makes parent domains
  *   fuzz_work.c     posts, polls, modifies
  *   fuzz_verbs.c    reads from the input which of these actions to run
  */

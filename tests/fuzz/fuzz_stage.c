@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fuzz_stage.c - creates an engine with its objects (the stage), runs the engine, and checks that
- * it wrote no memory outside. */
+ * the engine wrote no memory beside the registered range. */
 #include "fuzz_stage.h"
 
 #include <errno.h>
@@ -144,7 +144,7 @@ void stage_modify(struct stage *stage, enum stage_qp which, enum uroce_qp_state 
     const unsigned mask = attr_mask(types[which], to) | UROCE_ATTR_STATE;
     int error = uroce_qp_modify(qp, &attr, mask, stage->now);
 
-    if (error != 0) /* SQD to RTS accepts the state alone. Other transitions fail again */
+    if (error != 0) /* a change from RTS, SQD or SQE to RTS accepts the state alone */
         error = uroce_qp_modify(qp, &attr, UROCE_ATTR_STATE, stage->now);
     stage_check(error == 0 || error == -EINVAL);
 }
@@ -185,7 +185,7 @@ static void open_engine(struct stage *stage)
     stage_check(uroce_cq_create(stage->engine, 256, NULL, &stage->cq) == 0);
 }
 
-/* Binds a window to the middle of the memory. */
+/* Binds a window to half of the memory, from byte 64 on. */
 static void bind(struct stage *stage, struct uroce_mw *window)
 {
     const struct uroce_send request = { .opcode = UROCE_BIND_MW,

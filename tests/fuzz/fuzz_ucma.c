@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define PORT       4711u
 #define NUMBERS    24u /* a new identifier gets the lowest free number */
 #define TIMEOUT    1000u
-#define REMOVED    0x80u /* the device is removed; otherwise its link goes down */
+#define REMOVED    0x80u /* a device is removed; otherwise the link goes down or up */
 
 enum step { COMMAND, COMMAND_TOO, TIME, SETTLE, CHANNEL, LOSE, LINK, RAW, STEP_COUNT };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fuzz_verbs.c - makes any calls of the verbs API, in a program with two connected devices.
  *
- * The input is a sequence of calls. A call has a byte for its kind, then its arguments. An argument
+ * The first byte selects whether the contexts are closed before the objects are destroyed. Then
+ * comes a sequence of calls. A call has a byte for its kind, then its arguments. An argument
  * selects an object by its index among the existing objects. Invariants: No call blocks or reads
- * beyond its arguments. Only registered memory is changed or sent. At the end all objects can be
- * destroyed, before or after their context.
+ * beyond its arguments. Only registered memory is changed, and no secret is sent. At the end all
+ * objects can be destroyed, before or after their context is closed.
  */
 #include "fuzz_objects.h"
 
