@@ -7,7 +7,7 @@
  * CRC, as in a port. The messages are SENDs, or WRITEs over RC. The program prints the nanoseconds
  * for a message and the number of frames. The queue pairs send one message in turn, with
  * SIDES_WINDOW outstanding messages in total. With "each", every queue pair has that many
- * outstanding messages (at most SIDES_WINDOW), and posts the next message when one completes.
+ * outstanding messages (at most SIDES_WINDOW), and posts the next message when a message completes.
  */
 #include <stdio.h>
 #include <stdlib.h>

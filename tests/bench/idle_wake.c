@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* idle_wake.c - measures two idle connected processes, and how fast one of them wakes up.
  *
- *   idle_wake DEVICE PEER SECONDS MESSAGES    entries of UROCE_DEVICES
+ *   idle_wake DEVICE PEER SECONDS MESSAGES
+ *
+ * DEVICE and PEER are entries of UROCE_DEVICES. SECONDS is the time of each measurement of an idle
+ * process.
  *
  * Prints one line of JSON:
  *   - the share of a processor that the busier process uses while both sleep after they have
@@ -25,7 +28,7 @@
 #include "one.h"
 
 #define PAUSE_MS 20 /* pause between messages, after which both sides sleep */
-#define PATIENT  60 /* time limit of a wait, seconds */
+#define PATIENT  60 /* time limit of the whole run, seconds */
 
 struct said {
     uint32_t qpn;

@@ -18,7 +18,7 @@ struct ibv_context *one_open(void);
 /* Creates an RC queue pair for @depth sends and @depth receives of one element. */
 struct ibv_qp *one_qp(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t depth);
 /* Moves the queue pair to RTS. The first PSN is 0 in both directions. At most one READ or atomic is
- * outstanding. The peer may write and read. */
+ * outstanding. The peer may use WRITE, READ and atomics. */
 void one_connect(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn);
 /* Returns the time of CLOCK_MONOTONIC, which all processes share. */
 int64_t one_now_ns(void);

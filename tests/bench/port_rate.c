@@ -6,9 +6,9 @@
  *   port_rate LINK PEER LENGTH SECONDS inside      both ports in one thread: the cost of both
  *   port_rate LINK PEER LENGTH SECONDS pingpong    round trips of one frame
  *
- * LENGTH is the length of a frame in bytes. The frame has the headers of a RoCE packet that a link
- * copies. With pingpong, LENGTH may be A+B, which sends two frames together, with an ICRC. The
- * program prints one line of JSON. If the plug-in of a link is not installed, the program needs
+ * LENGTH is the length of a frame in bytes. The frame has the headers of an ACK, because every link
+ * copies an ACK. With pingpong, LENGTH may be A+B, which sends two frames together, with an ICRC.
+ * The program prints one line of JSON. If the plug-in of a link is not installed, the program needs
  * UROCE_DPDK_PLUGIN, UROCE_MEMIF_PLUGIN or UROCE_PACKET_PLUGIN.
  */
 #define _GNU_SOURCE

@@ -47,7 +47,7 @@ struct uro_engine_config sides_config(unsigned number);
  * between them. */
 void sides_connect(struct side sides[static 2], const struct plan *plan);
 
-/* Returns the time of CLOCK_MONOTONIC, which engines use unless plan->engines has them. */
+/* Returns the time of CLOCK_MONOTONIC. Engines that plan->engines does not have use this time. */
 uro_time sides_now(void);
 
 /* Post requests. A full queue ends the program: the caller has a bug. */

@@ -6,8 +6,8 @@
  *                                        ends when no message has come for a second
  *     udp_trips LENGTH PORT HOST TRIPS   the client; prints median and 99.9 % of half a round trip
  *
- * LENGTH is the length of the payload in bytes. If it is A+B, one call sends two packets, which the
- * kernel segments. The receiver requests the header fields that RoCE needs.
+ * LENGTH is the length of the payload in bytes. If LENGTH is A+B, one call sends two packets, which
+ * the kernel segments. With A+B, the receiver also requests the header fields that RoCE needs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -105,7 +105,7 @@ static void ask_for(int fd, int level, int option)
         die("setsockopt");
 }
 
-/* Opens a socket with the options that lib/io/udp/sock.c sets. */
+/* Opens a socket. For two packets, sets the options for receiving of lib/io/udp/sock.c. */
 static int open_socket(const struct length *length)
 {
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
