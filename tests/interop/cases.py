@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The cases of the interop tests: tables of programs, and the links for each row.
 
-In a command, {dev} {gid} {port} {mtu} are those of the side that runs it. {host} is the address of the other side's TCP port, and
-empty for the server. Most cases run twice: with uroce as server and with uroce as client.
+In a command, {dev} and {gid} are those of the side that runs it. {mtu} is the IB MTU, and {port} is the TCP port of the server.
+{host} is the address of the other side's TCP port, and empty for the server. Most cases run twice: with uroce as server and
+with uroce as client.
 """
 from dataclasses import dataclass
 
@@ -23,7 +24,8 @@ DATAGRAM = "{tool} -d {dev} -g {gid} -p {port} -s {size} -n {n} {extra} {host}" 
 
 ROLES = ("client", "server")  # roles of uroce
 
-FIRST_KERNEL = "6.1"  # runs all cases that it supports; the other kernels run compact() instead of plain() and impaired()
+# Kernel 6.1 runs all cases that it supports. Without --full, the other kernels run compact() instead of plain() and impaired().
+FIRST_KERNEL = "6.1"
 KERNELS = (FIRST_KERNEL, "6.12")
 
 # Columns: command, tool, extra options, sizes
@@ -49,7 +51,7 @@ TOOLS = (
     (PERFTEST, "ib_send_lat", "-c RC --use-srq", (33,)),
 )
 # Plain transfers, in which every byte is compared. Columns: kind, IP versions of the links or of the multicast group, roles of
-# uroce, kernels. As a group member, Linux rxe also gets the groups of its host's IP layer.
+# uroce, kernels. As a group member, Linux rxe gets only groups that its host's IP layer has joined.
 CONVERSATIONS = (
     ("-k uc", (4, 6), ROLES, KERNELS),
     ("-k ud", (4, 6), ROLES, KERNELS),
@@ -180,9 +182,9 @@ def impaired():
                 yield Case(command, tool, extra, size, *link, role, impairment)
 
 
-# rxe sets the IPv4 identification, and the ICRC covers it. A raw socket gets it, but a UDP socket does not. Without the right to
-# open a raw socket, uroce infers the identification and counts the packet, or refuses the packet if the configuration says so. IPv6
-# has no identification.
+# rxe sets the IPv4 identification, and the ICRC covers it. A raw socket gets it, but a UDP socket does not. Without the right
+# to open a raw socket, uroce infers the identification and counts the packet, or refuses the packet if the configuration says
+# so. IPv6 has no identification.
 WORKED_OUT = r"rx_weak_icrc +[1-9]"
 ALL_SEEN = r"(?s)^(?!.*(rx_weak_icrc|drop_icrc)).*rx_frames +[1-9]"
 

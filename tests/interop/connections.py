@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that connect by rdma_cm: their rows, and functions that run client and server.
 
-In a command, {own} and {peer} are RDMA addresses, and {copy} is a file that the server may write. cases.py explains the other placeholders.
+In a command, {own} and {peer} are RDMA addresses. {copy} is a file that the server may write, and {closed} is a port without a
+listener. {ours} is the directory of uroce's test programs. cases.py explains the other placeholders.
 
 Not tested, because Linux rxe does not support it: XRC (`rdma_xserver -c x`); IPv6 groups by rdma_cm (`mckey -m
 ff0e::1`, in either role, because the sender joins the group, too).
@@ -30,7 +31,7 @@ class Meeting:
     before: str = ""           # words before the program
     named: str = ""            # a further part of the name of the row
     stays: bool = False        # the server does not end after a client
-    first_lost: bool = False   # packets of the client are lost until the server has joined the group: start it again
+    first_lost: bool = False   # the client's packets are lost until the server has joined the group: start the client again
     meets_twice: bool = False  # the server accepts no other client after a failed client
     ours: bool = False         # the program is in this directory
     first: bool = False        # only for the first kernel, because other rows are similar
@@ -154,9 +155,9 @@ def wait(server, serving, meeting):
 
 
 def run(server, client, host, case, seconds):
-    """Runs a row. Returns None, or the error. If the test cannot see whether the server listens, it starts the client again until
-    the server listens. If the server then cannot accept another client, it is started again, too. @host has the server's TCP
-    port."""
+    """Runs a row. Returns None, or the error. If the client fails, starts the client again until the time limit, because the
+    server may not have listened yet. If the server cannot accept another client, starts the server again, too. @host has the
+    server's TCP port."""
     meeting = case.meeting
     serve = case.text(meeting.serve, **server.where(case))
     ask = case.text(meeting.ask, **client.where(case, host, server))

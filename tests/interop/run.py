@@ -82,7 +82,7 @@ class Pair:
         self.hosts = (HOST_OF_GUEST, HOST_OF_GUEST)
 
     def over_vhost(self, socket):
-        """Starts a guest over vhost. The guest starts only if a process listens at its socket. Later it reconnects by itself."""
+        """Starts a guest over vhost. The guest starts only if a process listens at the socket. Later the guest reconnects."""
         ours = self.uroce(VHOST.format(socket))
         ours.socket = socket
         holder = ours.spawn(f"{self.ours}/verify -p {ours.port}", SECONDS)
@@ -109,7 +109,7 @@ class Pair:
         self.hosts = ("127.0.0.1", "127.0.0.1")
 
     def revive(self):
-        """Starts a new virtual machine after one has ended, with the same settings."""
+        """Starts each virtual machine again that has ended, with the same settings."""
         dead = [side for side in self.sides if side.dead()]
         self.deaths += len(dead)
         if self.deaths > DEATHS_MAX or self.options.link == "vhost":
@@ -159,7 +159,7 @@ def stop_guests(scratch):
 
 
 def consoles(scratch):
-    """Returns the last kernel messages of the guests, because one may have crashed."""
+    """Returns the last kernel messages of the guests, because a guest may have crashed."""
     lines = []
     for console in pathlib.Path(scratch).glob("*/console.log"):
         lines += [f"{console.parent.name}'s console:", *console.read_text(errors="replace").splitlines()[-60:]]

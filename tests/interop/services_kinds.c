@@ -244,7 +244,8 @@ static void run_group(struct services_end *end)
 #define WINDOW_AT     4096u
 #define WINDOW_LENGTH 10000u
 
-/* The server binds a window to a part of its memory. The client uses it and invalidates its key. */
+/* The server binds a window to a part of its memory. The client uses the window and invalidates the
+ * key of the window. */
 static void offer_window(struct services_end *end)
 {
     struct ibv_mw *mw = ibv_alloc_mw(end->pd, IBV_MW_TYPE_2);

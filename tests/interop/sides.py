@@ -97,7 +97,7 @@ def must(*argv):
 
 
 def noted(*argv):
-    """Runs a command like must(), and prints its lines that begin with NOTE."""
+    """Runs a command like must(), and prints the notes in its standard error."""
     for note in re.findall(r"^[\w-]+: (NOTE: .*)$", done_well(argv).stderr, re.M):
         print(f"# {note}", flush=True)
 
@@ -151,7 +151,7 @@ class Namespace:
 
 
 class Side:
-    """One side of a test. spawn() runs a shell command there, and returns a process that this machine can wait for."""
+    """One side of a test. spawn() runs a command there, and returns a process that this machine can wait for."""
 
     port = 0
     device = ""
@@ -184,7 +184,7 @@ class Side:
 
     def reach(self, other, case):
         """Waits until the device of @other responds, if this side can check that. Some servers first listen by TCP, and open their
-        device only for a client; those are not checked."""
+        device only for a client; such servers are not checked."""
 
     def wait_meeting(self, process):
         """Waits until @process listens by rdma_cm or has ended, if this side can check that."""

@@ -45,7 +45,7 @@ struct verify_end {
 };
 
 /* Opens the device, connects to the other end, and connects the queue pairs. Returns at the same
- * time at both ends. After that, both ends have the same @options. */
+ * time at both ends. After that, both ends have the client's options for the steps. */
 void verify_end_open(struct verify_end *end, struct verify_options *options);
 void verify_end_close(struct verify_end *end);
 
