@@ -23,7 +23,6 @@ PLANS = ["loss:1%", "burst:0.3%:25%", "every:50", "duplicate:2%", "reorder:2%", 
 SEED = ",seed:7"
 ALONE = ["rc_pingpong", "write_bw", "read_bw", "ucx_rc_tag_bw", "ucx_ud_tag_bw"]  # names of rows of programs.txt
 CONNECTED = ["rping", "fi_rdm", "fi_msg"]
-# fio compares the checksum of each block that its server receives.
 FIO = ["fio", "--name=x", "--ioengine=rdma", "--port={port}", "--bs=64k", "--size=16m"]
 # The server must report this error if the client ended without an error and the network lost its last ACK.
 LAST_ACK_LOST = re.compile(r"client ended with status 0.*transport retry counter exceeded", re.S)

@@ -228,7 +228,7 @@ def broker__ends_while_another_starts__one_broker_runs(case: Case) -> None:
         connect(pair)
 
 
-def hub_no__port_in_use__error_names_the_process(case: Case) -> None:
+def hub__port_in_use__error_names_the_process(case: Case) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
         holder.bind((TAKEN_ADDRESS, PORT))
         run = case.call("hub", "--address", TAKEN_ADDRESS)

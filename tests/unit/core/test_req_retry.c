@@ -199,7 +199,7 @@ static void probe__response_is_very_late__is_due(void **state)
 }
 
 /* If response times vary little, the probe comes sooner. A late response delays later probes. */
-static void probe__round_trip_time_changes__delay_follows(void **state)
+static void round_trip__time_changes__estimate_follows(void **state)
 {
     struct uro_req_retry retry = make(0, 0);
     uro_time now = 0;
@@ -249,7 +249,7 @@ int main(void)
         cmocka_unit_test(rnr__longer_than_the_ack_timeout__lasts_the_whole_delay),
         cmocka_unit_test(timeout__exponent_zero_behind_an_rnr_wait__waits_for_ever),
         cmocka_unit_test(probe__response_is_very_late__is_due),
-        cmocka_unit_test(probe__round_trip_time_changes__delay_follows),
+        cmocka_unit_test(round_trip__time_changes__estimate_follows),
         cmocka_unit_test(retry_count_seven__in_rxe_mode__is_unlimited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,7 +113,7 @@ static void is_data__plain_ipv6__is_true_and_any_change_is_false(void **state)
 }
 
 /* The receive path refuses these frames by their headers, and reads no payload. */
-static void is_data__head_is_refused__is_false(void **state)
+static void network__head_of_a_large_frame_is_wrong__is_refused(void **state)
 {
     static const struct change changes[] = {
         { "a fragment", IP, 6, 0x20 },
@@ -361,7 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_data__plain_ipv4__is_true_and_any_change_is_false),
         cmocka_unit_test(is_data__plain_ipv6__is_true_and_any_change_is_false),
-        cmocka_unit_test(is_data__head_is_refused__is_false),
+        cmocka_unit_test(network__head_of_a_large_frame_is_wrong__is_refused),
         cmocka_unit_test(is_data__vlan_tag__is_false),
         cmocka_unit_test(is_data__any_opcode_to_qp1__is_false),
         cmocka_unit_test(is_data__too_short_for_its_headers__is_false),

@@ -56,7 +56,7 @@ def rows(bench: Bench) -> list[Figure]:
         turns.append((pair(f"memif, {tool}", [alone], 1.2),
                       lambda tool=tool: over_memif(bench, tool, 0)))
     for tool in TOOLS:
-        name = f"memif, {tool}, {BUSY} busy threads on {os.cpu_count()} cores"
+        name = f"memif, {tool}, {BUSY} busy processes on {os.cpu_count()} cores"
         turns.append((pair(name, [alone]), lambda tool=tool: over_memif(bench, tool, BUSY)))
     by_turns(bench.runs, *turns)
     return [row for figures, _ in turns[2:] for row in figures]
