@@ -7,7 +7,7 @@
 
 #include <rdma/rdma_cma.h>
 
-static void identifier__two_devices_with_one_mac__has_the_right_device(void **state)
+static void identifier__devices_with_one_mac__has_the_right_device(void **state)
 {
     static const struct {
         const char *address, *device;
@@ -32,7 +32,7 @@ static void identifier__two_devices_with_one_mac__has_the_right_device(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(identifier__two_devices_with_one_mac__has_the_right_device),
+        cmocka_unit_test(identifier__devices_with_one_mac__has_the_right_device),
     };
 
     return API_RUN(tests);
