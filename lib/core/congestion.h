@@ -26,7 +26,7 @@ struct uro_congestion {
     uro_time notify_from; /* earliest time of the next CNP */
     bool notify_due;
     uint8_t rounds;  /* full windows acknowledged since the last cut, at most ROUNDS_QUICK */
-    uint16_t alpha;  /* the next CNP removes alpha / 2048 of the window; 0: no CNP arrived yet */
+    uint16_t alpha;  /* a CNP removes alpha / 2048 of the window, after decay; 0: no CNP arrived */
     uint32_t window; /* packets in flight; 0: as many as the device's window */
     uint32_t target; /* the window before the last cut; grows after some rounds */
     /* packets acknowledged in this round; after a cut, minus the packets in flight */

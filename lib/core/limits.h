@@ -26,7 +26,7 @@
  * enough for the default receive rings of memif and most DPDK links (1024 descriptors). */
 #define URO_WINDOW_DEFAULT 256u
 #define URO_WINDOW_MAX     65536u
-/* Inside a long message, one packet in so many requests an ACK, so that the window moves. */
+/* Inside a long message, every 32nd packet requests an ACK, so that the window moves. */
 #define URO_ACK_EVERY 32u
 static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not close between ACKs");
 static_assert(URO_WINDOW_MAX < 1u << 23, "the order of PSNs must stay unambiguous");
@@ -35,8 +35,8 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "the order of PSNs must stay unambiguou
  * many packets in flight. The PSNs that outstanding READs may use increase the distance. */
 #define URO_PSN_FAR URO_WINDOW_MAX
 
-/* Minimum interval between CNPs sent, and between reactions to CNPs. LEAST: smallest window, in
- * packets, after CNPs, ACK timeouts or lost READ responses. */
+/* Minimum interval of a queue pair between CNPs sent, and between reactions to CNPs. LEAST:
+ * smallest window, in packets, after CNPs, ACK timeouts or lost READ responses. */
 #define URO_CNP_EVERY    URO_US(50)
 #define URO_WINDOW_LEAST 4u
 

@@ -49,7 +49,7 @@ struct uro_request_kind {
 
 #define URO_REQUEST_KINDS 16u
 
-/* Indexed by enum uro_wr_opcode. The last row stands for all other opcodes. */
+/* Indexed by enum uro_wr_opcode. Opcodes from URO_REQUEST_KINDS on use the last row. */
 extern const struct uro_request_kind uro_request_kinds[URO_REQUEST_KINDS + 1];
 
 static inline const struct uro_request_kind *uro_request_kind(const struct uro_wqe *wqe)

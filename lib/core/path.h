@@ -48,12 +48,13 @@ struct uro_path {
 void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
                    const struct uro_address *address, uint32_t mtu, uint16_t source_port);
 
-/* Returns the UDP source port of an RC or UC connection. Both directions have the same port, so
- * that they hash alike. The port is made from @flow_label, or from the QPNs if @flow_label is 0. */
+/* Returns the UDP source port of a connection. It is made from @flow_label, or from the QPNs if
+ * @flow_label is 0. Both directions have the same port, and thus the same hash, if their flow
+ * labels are equal. */
 uint16_t uro_path_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn);
 
-/* Returns the address of the first extension header in @tx. Afterwards fill in the spans, then call
- * uro_path_seal(). */
+/* Returns the address of the first extension header in @tx. The caller fills in the headers and the
+ * spans, then calls uro_path_seal(). */
 static inline uint8_t *uro_path_ext(struct uro_tx *tx, const struct uro_path *path)
 {
     return tx->head + path->head_length + URO_BTH_LEN;

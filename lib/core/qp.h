@@ -93,7 +93,7 @@ size_t uro_qp_resources_size(uint8_t max_dest_rd_atomic);
 
 /* Returns the number of bytes of responder resources that uro_qp_modify() with these arguments
  * requires. It is 0 if the queue pair cannot get READs or atomics yet, for example because its
- * access flags allow no remote access. A queue pair that allows FLUSH may need more. */
+ * access flags allow no remote access. For FLUSH, it may exceed uro_qp_resources_size(). */
 size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
                                unsigned mask);
 

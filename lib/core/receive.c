@@ -126,7 +126,7 @@ void uro_receive(struct uro_shard *shard, const struct uro_frame *frame)
     }
     struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);
     if (qp->service == URO_UD && uro_gid_is_multicast(&frame->ip.dest)) {
-        URO_MARK("MCAST.QPN"); /* it may not have joined the group */
+        URO_MARK("MCAST.QPN"); /* the queue pair may not have joined the group */
         uro_count(shard->counters, URO_COUNT_DROP_QPN);
         return;
     }

@@ -81,7 +81,7 @@ static bool is_response(const struct uro_record_packet *packet)
 }
 
 /* Copies the last packets of the queue pair, and finds its last response. Looks at each packet of
- * the ring once. */
+ * the ring at most once. */
 static void copy_packets(const struct uro_record *record, struct uro_failure *failure)
 {
     const uint32_t next = record->packet_at / sizeof record->packets[0];

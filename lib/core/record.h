@@ -36,8 +36,8 @@ struct uro_record_packet {
 #define URO_RECORD_FAILURES 32u
 #define URO_FAILURE_PACKETS 64u
 
-/* At most this many failures are recorded in a period. When thousands of queue pairs fail at once,
- * the others are only counted, and the records of the first failures stay. */
+/* At most URO_RECORD_PERIOD_MAX failures are recorded in a period. When thousands of queue pairs
+ * fail at once, the others are only counted, and the records of the first failures stay. */
 #define URO_RECORD_PERIOD     URO_MS(1000)
 #define URO_RECORD_PERIOD_MAX URO_RECORD_FAILURES
 
@@ -104,7 +104,7 @@ struct uro_failure {
     uint64_t wr_id;
     uint64_t remote_address;
     uint32_t remote_key;
-    uint32_t length;        /* bytes of the message */
+    uint32_t length;        /* bytes of the send request, or of the receive */
     uint64_t last_response; /* time; the engine's clock */
     uint64_t rnr_since;     /* time of the first RNR NAK without progress since; 0: none */
 
@@ -143,12 +143,12 @@ struct uro_record_closed {
 struct uro_record {
     struct uro_counters counters;
     uint16_t packet_at; /* offset in packets[] of the next entry, which is the oldest entry */
-    uint32_t closed_at; /* count of reports; the next one is at this index, modulo the ring */
+    uint32_t closed_at; /* count of reports; index of the next report, modulo the ring size */
     struct uro_record_closed closed[URO_RECORD_CLOSED];
     uint64_t failure_count; /* problems reported so far, recorded or only counted */
     uint64_t recorded;      /* number of the newest failure in the ring */
     uint64_t period;        /* begin of the current period */
-    uint32_t period_count;  /* failures recorded in it */
+    uint32_t period_count;  /* failures recorded in the current period */
     _Alignas(64) struct uro_record_packet packets[URO_RECORD_PACKETS];
     struct uro_failure failures[URO_RECORD_FAILURES]; /* number % URO_RECORD_FAILURES */
 };

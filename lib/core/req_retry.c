@@ -19,10 +19,10 @@
  * nothing was lost (req_recovery.c). A round trip is measured from the first transmission, even if
  * the packet was sent again. After losses the estimate may be too long, but it is never too short.
  *
- * Progress is frequent and expiry is rare, so progress only moves `deadline`. A timer that fires
- * too early is armed again. With thousands of armed timers, a timer that fires and its neighbours
- * are no longer in the cache. With more than LEFT_ARMED armed timers, a requester that stops
- * waiting cancels its timer. No other file arms this timer.
+ * Progress is frequent and expiry is rare, so progress mostly moves only `deadline`. A timer that
+ * fires too early is armed again. With thousands of armed timers, a timer that fires and its
+ * neighbours are no longer in the cache. With more than LEFT_ARMED armed timers, a requester that
+ * stops waiting cancels its timer. No other file arms this timer.
  */
 #include "core/req_retry.h"
 

@@ -40,7 +40,7 @@ struct uro_req_retry {
     /* time of the first RNR NAK; valid while rnr_retries_left is not rnr_retry_max */
     uint32_t rnr_since_ms;
     uro_time probe_at;      /* time of the next probe, before deadline; or NEVER */
-    uro_time deadline;      /* end of the wait; progress moves it without touching the timer */
+    uro_time deadline;      /* end of the wait; progress moves it, and seldom arms the timer */
     struct uro_timer timer; /* armed at or before probe_at and deadline, during a finite wait */
 };
 

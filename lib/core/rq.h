@@ -37,7 +37,7 @@ struct uro_srq_init {
     uint32_t capacity; /* work requests, 1 .. URO_WR_MAX */
     uint32_t sge_max;  /* 0 .. URO_SGE_MAX */
     uint32_t xrcd;     /* 0: a basic SRQ */
-    struct uro_cq *cq; /* with xrcd */
+    struct uro_cq *cq; /* CQ of an XRC SRQ; basic: NULL */
     void *user;
 };
 

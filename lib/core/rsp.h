@@ -29,7 +29,7 @@ enum uro_rsp_verdict {
     URO_RSP_NO_RIGHT,     /* the queue pair's access flags do not allow it */
     URO_RSP_TOO_DEEP,     /* more READs and atomics than max_dest_rd_atomic */
     URO_RSP_BAD_LENGTH,   /* packet length does not fit its position, the MTU or the RETH */
-    URO_RSP_MISALIGNED,   /* atomic on an address that is not a multiple of 8 */
+    URO_RSP_MISALIGNED,   /* atomic or ATOMIC_WRITE on a word that is not aligned to 8 */
     URO_RSP_NO_RECEIVE,   /* no receive work request posted */
     URO_RSP_TOO_LONG,     /* the message is longer than the receive */
     URO_RSP_BAD_ACCESS,   /* remote key, range or right of the memory does not allow it */
@@ -50,7 +50,7 @@ struct uro_rsp_consequence {
 
 /* The memory and the receive that an accepted request uses, found by rsp_judge.c. */
 struct uro_rsp_target {
-    /* WRITE: destination of this packet's payload; atomic: the operand; else NULL */
+    /* WRITE: destination of this packet's payload; atomic, ATOMIC_WRITE: the word; else NULL */
     uint8_t *memory;
     uint32_t pd;         /* protection domain that the keys must belong to */
     struct uro_srq *srq; /* source of the message's receive; NULL: the queue pair's own queue */

@@ -23,7 +23,7 @@ void uro_rxe_other_icrc(struct uro_qp *qp)
     if (uro_qp_wqe(qp, uro_wq_head(&qp->send))->opcode != URO_WR_FLUSH)
         return;
     URO_MARK("REQ.FLUSH.ICRC");
-    qp->req.flush_doubled = !qp->req.flush_doubled; /* kept once a FLUSH is answered */
+    qp->req.flush_doubled = !qp->req.flush_doubled;
 }
 
 /* Returns whether a READ of several responses was carried out behind @psn. */

@@ -38,7 +38,7 @@ struct uro_snapshot_qp {
     uint8_t type;        /* enum uro_qp_type */
     uint8_t state;       /* enum uro_qp_state */
     uint8_t fail_reason; /* enum uro_fail_reason */
-    uint8_t has_srq;     /* 0 or 1: receives come from a shared receive queue */
+    uint8_t has_srq;     /* 0 or 1: receives come from a basic SRQ */
     uint32_t path_mtu;   /* bytes; 0: not connected */
     uint32_t oldest_psn; /* oldest unacknowledged PSN */
     uint32_t next_psn;   /* PSN behind the newest PSN ever sent */

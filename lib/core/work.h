@@ -76,7 +76,7 @@ struct uro_wqe {
     uint32_t xrc_srqn;  /* XRC: number of the peer's shared receive queue */
 
     uint32_t first_psn; /* valid from the first transmission on */
-    uint32_t psn_count; /* PSNs the message uses; 0 = not started, or a local operation */
+    uint32_t psn_count; /* PSNs the message uses; 0: not started, a local operation, or UD */
     /* enum uro_wc_status; not success if the request failed locally, and completes in its turn */
     uint16_t status;
     uint16_t fail_reason;  /* enum uro_fail_reason of `status` */
