@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* engine_events.c - queues the events of engines and ports, so that a program can wait for them.
  *
- * The thread that runs the round calls the handlers with the engine lock held. They only queue
- * events.
+ * The handlers may be called with the engine lock held, so they only queue events.
  */
 #include "verbs/cq_parts.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* errors.h - verbs that return an error number leave the same number in errno.
  *
- * Programs print errno after such a verb. Therefore these verbs have their public names in errors.c
- * only: lib/verbs implements uro_ibv_X(). errors.c either exports ibv_X(), or puts a function that
- * calls uro_ibv_X() into the context's operations.
+ * Programs print errno after such a verb. Therefore most of these verbs have their public names in
+ * errors.c: lib/verbs implements uro_ibv_X(). errors.c either exports ibv_X(), or puts a function
+ * that calls uro_ibv_X() into the context's operations.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ static inline int uro_errors_keep(int error)
 
 struct uro_device;
 
-/* Fills in the context's operations that return an error number. If @device has fail=, these
- * operations count their calls. */
+/* Fills in the context's operations that return an error number. If @device has fail=, those that
+ * fail= can name count their calls. */
 void uro_errors_fill(struct verbs_context *verbs, const struct uro_device *device);
 
 /* Functions that errors.c exports as ibv_X() or _ibv_X(). */

@@ -82,7 +82,7 @@ struct uro_object {
     struct uro_ibv_context *context;
     /* Removes the object and its events from the engine; NULL: the engine does not have it. */
     void (*detach)(struct uro_object *object);
-    struct uro_device *device;  /* engine of the object; dead in a forked child: host/fork.h */
+    struct uro_device *device;  /* engine (SRQ: the first); dead in a forked child: host/fork.h */
     struct uro_device *charged; /* device whose quota the object uses, or NULL */
     enum uro_quota quota;
     bool detached;
@@ -93,7 +93,7 @@ struct uro_object {
 struct uro_ibv_pd {
     struct ibv_pd ibv;
     struct uro_object object;
-    atomic_uint users;       /* number of objects that use the domain */
+    atomic_uint users;       /* number of objects that use this handle */
     bool kept;               /* set by uro_ibv_keep_pd() */
     struct uro_link link;    /* in the list of pd.c */
     struct uro_ibv_pd *base; /* base of a parent domain, else NULL */
@@ -109,7 +109,7 @@ struct uro_ibv_td {
 struct uro_ibv_dm {
     struct ibv_dm ibv;
     struct uro_object object;
-    struct uro_ibv_dm *origin; /* handle that allocated the memory; this one, unless imported */
+    struct uro_ibv_dm *origin; /* handle that allocated the memory: itself, unless imported */
 
     /* Members of an origin. */
     struct uro_ibv_device *device;
@@ -118,7 +118,7 @@ struct uro_ibv_dm {
     size_t length;
     atomic_uint users;    /* number of MRs */
     struct uro_link link; /* in the list of dm.c, under its lock */
-    uint32_t handles;     /* the origin and its imported handles; dm.c, under its lock */
+    uint32_t handles;     /* number of handles, with the origin; dm.c, under its lock */
 };
 
 /* An MR has no struct uro_object, to save memory. It is part of a block of its context, see
@@ -265,7 +265,7 @@ struct uro_ibv_ah {
     struct ibv_ah ibv;
     struct uro_object object;
     uint32_t engines;
-    struct uro_ah core[]; /* one for each engine */
+    struct uro_ah core[]; /* the address handle in each engine */
 };
 
 #define URO_IBV_CAST(name)                                                                         \
@@ -467,7 +467,7 @@ int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
 
 /* dm.c */
 #define URO_DM_MAX           ((size_t)64 * 1024 * 1024) /* bytes of device memory of a device */
-#define URO_DM_LOG_ALIGN_MAX 21u /* largest alignment that a program may choose: 2 MiB */
+#define URO_DM_LOG_ALIGN_MAX 21u /* log2 of the largest alignment, which is 2 MiB */
 struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int uro_ibv_free_dm(struct ibv_dm *dm);
 /* Records that a region in the device memory with the number @handle was deregistered. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* post.h - writes a send request into its slot, for ibv_post_send() and ibv_wr_*().
  *
- *     begin            takes a free slot, and fills in the fields that all requests have
- *                      The caller writes imm, remote_address, rkey, compare_add, swap and xrc_srqn.
+ *     begin            takes a free slot, and fills in the opcode and the flags
+ *                      The caller writes wr_id and the operands: imm, remote_address, rkey,
+ *                      compare_add, swap, flush, xrc_srqn.
  *     datagram, bind   check and fill in further fields
  *     elements, or inline and bytes
  *                      fill in the buffer, unless the request has none (bind, LOCAL_INV, FLUSH)

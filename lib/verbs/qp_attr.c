@@ -203,7 +203,7 @@ int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
     }
     uro_ibv_qp_unlock(qp);
     free(unused);
-    /* Completes flushed requests, and sends drained or resumed requests. */
+    /* Delivers the completions of flushed requests and the events, and resumes sending. */
     if (error == 0)
         uro_device_progress(device, true);
     if (error == -ENETUNREACH)

@@ -151,7 +151,7 @@ int uro_refuse_batch(struct uro_ibv_qp *qp, int error, unsigned mistake, uint32_
     if (mistake == URO_WR_MISTAKE_STATE)
         return refuse_state(qp, CALL_BATCH);
     if (mistake == URO_WR_MISTAKE_FLAGS || count == 0)
-        count++; /* the failing request is the next one: its builder failed, or was not called */
+        count++; /* the next request failed: its builder failed, or was not called */
     return uro_refuse(qp->object.device, EINVAL, CALL_BATCH,
                       "request %u since ibv_wr_start: %s (max_send_sge %u, max_inline_data %u)",
                       count, mistakes[mistake], qp->send->sge_max, qp->send->inline_max);
