@@ -9,8 +9,9 @@
  *   LOST       A request is sent every second as long as the next hop is in use. Frames are
  *              dropped, so that queue pairs fail after their retry budget.
  *
- * An answer, or any ARP or ND message with the address, makes a next hop KNOWN. If the message has
- * another MAC address than a KNOWN next hop, the next hop is doubted. The requests then go to the
+ * An answer, or another ARP or ND message with the address, makes a next hop KNOWN. Solicitations
+ * to other hosts are ignored. If the message has another MAC address than a KNOWN next hop, the
+ * next hop is doubted. The requests then go to the
  * known MAC address only, so that only this host can answer. After five requests without answer,
  * which take 155 ms, requests go to all hosts. Doubts of one next hop are checked at most once a
  * second. Our own addresses and multicast groups are KNOWN for ever.
@@ -141,8 +142,8 @@ static void drop(struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 }
 
 /* Returns whether a next hop needs no ARP or ND, and sets it to KNOWN for ever. This holds for
- * multicast groups, for our own addresses that no other process shares, and for all addresses if
- * the link finds the next hops itself. */
+ * multicast groups, for our own addresses, and for all addresses if the link finds the next hops
+ * itself. */
 static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 {
     entry->hop.qpn_prefix = 0;
