@@ -9,12 +9,12 @@
  *   LOST       A request is sent every second as long as the next hop is in use. Frames are
  *              dropped, so that queue pairs fail after their retry budget.
  *
- * An answer, or another ARP or ND message with the address, makes a next hop KNOWN. Solicitations
- * to other hosts are ignored. If the message has another MAC address than a KNOWN next hop, the
- * next hop is doubted. The requests then go to the
- * known MAC address only, so that only this host can answer. After five requests without answer,
- * which take 155 ms, requests go to all hosts. Doubts of one next hop are checked at most once a
- * second. Our own addresses and multicast groups are KNOWN for ever.
+ * An answer, or another ARP or ND message with the address, makes a next hop KNOWN. If the message
+ * has another MAC address than a KNOWN next hop, the next hop is doubted. The requests then go to
+ * the known MAC address only, so that only this host can answer. After five requests without
+ * answer, which take 155 ms, requests go to all hosts. Doubts of one next hop are checked at most
+ * once a second. Neighbour solicitations for other hosts are ignored. Our own addresses and
+ * multicast groups are KNOWN for ever.
  */
 #include "engine/neigh.h"
 
