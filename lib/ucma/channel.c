@@ -18,7 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct uro_table_bucket buckets[BUCKETS];
 static struct uro_table channels = { .buckets = buckets, .mask = BUCKETS - 1 };
 
-static uint32_t epoch; /* number of fork() calls so far that made all channels of a child dead */
+static uint32_t epoch; /* number of calls of uro_channel_abandon() so far */
 
 bool uro_channel_dead(const struct uro_channel *channel)
 {

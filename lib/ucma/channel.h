@@ -23,7 +23,7 @@ struct uro_mcast;
 struct uro_channel {
     struct uro_table_node node; /* node.number: the descriptor */
     uint32_t epoch;             /* epoch of its creation; see uro_channel_dead() */
-    uint32_t users;             /* number of calls in progress, and one for the descriptor */
+    uint32_t users;             /* number of calls in progress, plus 1 for the descriptor */
     struct uro_list ids;
     struct uro_list events;
 };

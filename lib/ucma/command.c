@@ -41,8 +41,7 @@ int uro_reply(const struct uro_reply *reply, const void *response, size_t size, 
 
 /* ---- identifiers --------------------------------------------------------------------------- */
 
-/* Returns the queue pair type of a port space. In the port space IB, the program chooses the
- * type. */
+/* Finds the queue pair type of a port space. In the port space IB, the program chooses the type. */
 static int type_of(const struct rdma_ucm_create_id *in, uint8_t *type)
 {
     switch (in->ps) {

@@ -9,7 +9,7 @@
 #include "ucma/bind.h"
 
 /* Numbers of identifiers and of groups, under the channels lock. As in the kernel, a new object
- * gets the lowest free number: librdmacm has a table of 65536 indexed by them. */
+ * gets the lowest free number: librdmacm has a table of 65536 entries, indexed by these numbers. */
 struct numbers {
     void **owners;
     uint32_t count;

@@ -34,7 +34,7 @@ enum uro_id_state {
     URO_ID_CONNECTING, /* this state includes all later states of the connection */
 };
 
-/* A listener of the engine. An identifier has one for each address that it listens at. */
+/* A listener of the engine: an identifier has a listener for each address that it listens at. */
 struct uro_id_listener {
     struct uro_device *device; /* NULL: it has stopped listening */
     struct uro_listener cm_listener;
@@ -109,8 +109,8 @@ void uro_id_cut_off(struct uro_id *id);
  * reported. */
 uint32_t uro_id_destroy(struct uro_id *id);
 
-/* Takes the engine lock of the identifier's device, or of all devices where it listens. No event is
- * queued while the lock is held. */
+/* Takes the engine lock of the identifier's device, or of all devices where it listens. No engine
+ * queues an event of the identifier while the lock is held. */
 void uro_id_lock(const struct uro_id *id);
 void uro_id_unlock(const struct uro_id *id);
 

@@ -28,7 +28,7 @@ void uro_remove_device(struct uro_device *device)
     for (uint32_t number = 0; (id = uro_id_next(&number)) != NULL; number++)
         uro_bind_forget_device(id, device);
     for (uint32_t number = 0; (id = uro_id_next(&number)) != NULL;
-         number++) /* no new one uses the device: no listener, and no command runs */
+         number++) /* no new identifier uses the device: no listener, no command */
         if (id->device == device && !id->removed)
             cut_off(id);
     uro_command_unlock();
