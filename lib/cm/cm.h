@@ -112,8 +112,8 @@ bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now);
 
 /* Ends all connections when the process ends: informs the peer of each connection, as far as the
  * message queue has free slots. Call it again after input and output, until it returns true because
- * all peers have answered, or until the process cannot wait longer. Owners may still close their
- * connections. */
+ * each peer has answered or did not answer in time, or until the process cannot wait longer. Owners
+ * may still close their connections. */
 URO_NODISCARD bool uro_cm_end_all(struct uro_cm *cm, uro_time now);
 
 /* Returns the time at which output must be called even if no packet arrives. */

@@ -84,7 +84,7 @@ struct uro_conn {
     bool active;
     bool owned;
     void *user;
-    struct uro_listener *listener; /* passive, while it counts the request as waiting */
+    struct uro_listener *listener; /* listener that counts the request as waiting, or NULL */
     struct uro_cm_route route;
     uint64_t service_id;
     uint64_t tid;
@@ -97,7 +97,7 @@ struct uro_conn {
     uint8_t ack_timeout;           /* ACK timeout of the queue pair */
     uint8_t peer_response_timeout; /* longest time that the peer takes for an answer */
     uint8_t retries;               /* maximum number of retransmissions of a message of ours */
-    struct uro_conn_param local;   /* our parameters; private data is not kept */
+    struct uro_conn_param local;   /* our parameters */
     struct uro_conn_param peer;    /* parameters of the peer, and its newest private data */
     unsigned events;               /* set of 1 << enum uro_conn_event_kind */
     /* status of the event REJECTED, UNREACHABLE or DISCONNECTED; in the state SIDR_ANSWERED: status
@@ -109,7 +109,7 @@ struct uro_conn {
     uint8_t undelivered_count; /* number of copies reported as undelivered */
     uro_time interval;
     struct uro_timer timer;
-    uint8_t mad[URO_MAD_LEN]; /* retransmitted until answered */
+    uint8_t mad[URO_MAD_LEN]; /* message that is retransmitted until it is answered */
 };
 
 /* ---- listening ----------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ URO_NODISCARD int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listen
 /* Reports that the application fetched the REQUEST event: the backlog does not count the request
  * any more. */
 void uro_conn_noticed(struct uro_conn *conn);
-/* Removes a listener, and rejects the requests that wait. */
+/* Removes a listener, and rejects the requests whose event was not fetched. */
 void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener);
 
 /* ---- connecting ---------------------------------------------------------------------------- */

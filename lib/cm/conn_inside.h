@@ -20,7 +20,8 @@ void uro_conn_set_peer(struct uro_conn *conn, uint64_t guid, uint32_t id, uint32
  * more. */
 void uro_conn_unset_peer(struct uro_conn *conn);
 struct uro_conn *uro_conn_by_id(const struct uro_cm *cm, uint32_t id);
-/* Return the connection with the peer's communication ID, or with the peer's QPN; NULL if none. */
+/* Return the passive connection with the peer's communication ID, or the connection with the peer's
+ * QPN that has not ended. Return NULL if there is none. */
 struct uro_conn *uro_conn_by_peer(struct uro_cm *cm, uint64_t guid, uint32_t peer_id);
 struct uro_conn *uro_conn_by_peer_qpn(struct uro_cm *cm, uint64_t guid, uint32_t qpn);
 
