@@ -116,8 +116,8 @@ bool uro_engine_rung(const struct uro_engine *engine);
  * uro_conn_event() after each round. */
 struct uro_cm *uro_engine_cm(struct uro_engine *engine);
 
-/* Ends all connections, see uro_cm_end_all(). Call it after each round until it returns true: all
- * peers have answered then, and all messages are sent. */
+/* Ends all connections, see uro_cm_end_all(). Call it after each round until it returns true: then
+ * each peer has answered or did not answer in time, and all messages are sent. */
 URO_NODISCARD bool uro_engine_end_connections(struct uro_engine *engine, uro_time now);
 
 /* Returns the shard, for the object functions of core: uro_qp_create(), uro_key_register() ... */
