@@ -16,7 +16,7 @@
  * The directory belongs to @uid, has mode 0700 and is not a link, so no other user has made it.
  * Returns a descriptor, or
  *   -ENOENT  there is none
- *   -EACCES  the directory belongs to another user, or other users may read or write it
+ *   -EACCES  the directory is a link, belongs to another user, or gives rights to other users
  *   -errno   another error of a system call
  * The function writes the name of the directory to @path, or "" if there is no such place. */
 URO_NODISCARD int uro_stats_directory(uid_t uid, unsigned place, bool create,
