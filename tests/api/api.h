@@ -18,15 +18,14 @@
 #define API_SKIPPED 77
 #define API_QKEY    0x11111111u
 
-/* Returns the reason why no engine can be started, or "" if one can be started. */
+/* Returns the reason why no engine can be started, or "" if an engine can be started. */
 const char *api_start_problem(void);
 
-/* Runs @tests, each with an opened device and a PD in *state. Returns 77 when no engine can be
- * started. */
+/* Runs @tests. Returns 77 when no engine can be started. */
 int api_run(const char *name, const struct CMUnitTest *tests, size_t count);
 #define API_RUN(tests) api_run(__FILE__, tests, sizeof(tests) / sizeof((tests)[0]))
 
-/* Writes one of two loopback addresses of this test process to @text. Returns @text. */
+/* Writes loopback address number @which, 0 to 2, of this test process to @text. Returns @text. */
 #define API_ADDRESS 16
 const char *api_own_address(unsigned which, char text[API_ADDRESS]);
 
@@ -57,7 +56,7 @@ struct ibv_cq *api_cq(const struct api *api, int cqe);
      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 struct ibv_cq_ex *api_cq_ex(const struct api *api, uint32_t cqe, uint32_t flags);
 void api_destroy_cq_ex(struct ibv_cq_ex *cq);
-extern struct ibv_poll_cq_attr api_poll_attr; /* none */
+extern struct ibv_poll_cq_attr api_poll_attr; /* all zero */
 /* Calls ibv_start_poll() until there is a completion. */
 void api_start_poll(struct ibv_cq_ex *cq);
 
@@ -109,7 +108,7 @@ void api_pair_close(struct pair *pair);
 /* Return an element of a side's buffer, and a signaled send request with one element. */
 struct ibv_sge api_sge(const struct side *side, size_t offset, uint32_t length);
 struct ibv_send_wr api_send(enum ibv_wr_opcode opcode, struct ibv_sge *sge);
-/* Posts a send request. Asserts that *bad_wr is the refused request, if one is refused. */
+/* Posts a send request. Asserts that *bad_wr is the request if the post fails. */
 int api_post_send(struct side *side, struct ibv_send_wr *wr);
 int api_post_srq(struct ibv_srq *srq, uint64_t id, struct ibv_sge *sge);
 int api_post_recv(struct side *side, uint64_t id, struct ibv_sge *sge);

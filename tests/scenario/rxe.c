@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define PSN_MASK    0xffffffu
-#define WINDOW      128u /* PSNs beyond the oldest one that is not acknowledged */
+#define WINDOW      128u /* PSNs beyond the oldest unacknowledged PSN */
 #define UNASKED_MAX 64u
 
 static int32_t distance(uint32_t a, uint32_t b)

@@ -51,6 +51,7 @@ struct scene {
     uint8_t sl;    /* priority in the VLAN tag */
 };
 
+/* The comments name the defaults of scene_rc(). */
 struct scene_options {
     enum uroce_qp_type type; /* RC */
     uint32_t mtu;            /* 1024 */
@@ -92,7 +93,7 @@ struct scene *scene_open(const struct scene_options *options);
                                               __VA_ARGS__ })
 #define scene_uc(...) scene_rc(.type = UROCE_UC, __VA_ARGS__)
 #define scene_ud(...) scene_rc(.type = UROCE_UD, __VA_ARGS__)
-/* Opens the target side of XRC: 16 receives in an SRQ of domain scene->xrcd. */
+/* Opens the target side of XRC, with an SRQ for 16 receives in the domain scene->xrcd. */
 #define scene_xrc_tgt(...) scene_rc(.type = UROCE_XRC_TGT, .srq = 16, __VA_ARGS__)
 #define scene_xrc_ini(...) scene_rc(.type = UROCE_XRC_INI, __VA_ARGS__)
 
@@ -128,7 +129,7 @@ struct scene_packet {
     uint32_t dma;     /* RETH length */
     uint64_t swap_add, compare;
     uint64_t original;
-    uint32_t imm;        /* or the key to invalidate, as its four bytes */
+    uint32_t imm;        /* immediate data, or the key to invalidate, as four bytes */
     uint32_t srqn;       /* XRC; arriving: the scene's shared queue when left 0 */
     uint32_t qkey;       /* UD; SCENE_QKEY when left 0 */
     uint32_t source_qpn; /* UD; the sender when left 0 */
