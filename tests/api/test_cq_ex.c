@@ -225,7 +225,7 @@ static void batch__other_verbs_during_a_batch__do_not_wait(void **state)
 /* ---- threads ------------------------------------------------------------ */
 
 #define SHARED  20000u
-#define IN_CQ   100u /* most completions of the test that wait in the CQ */
+#define IN_CQ   100u /* maximum number of completions that wait in the CQ */
 #define READERS 2
 
 struct shared {

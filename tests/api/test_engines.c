@@ -578,7 +578,7 @@ static void cq__overrun_by_one_engine__queue_pair_of_another_engine_fails(void *
     api_expect(other, 2, IBV_WC_SUCCESS);
     api_expect_async(api, IBV_EVENT_QP_FATAL, pair.a.qp);
 
-    /* A queue pair of a third engine gets its part only now. */
+    /* The CQ gets its part for the third engine only now. */
     struct ibv_cq *third = engines_cq_of(api, 2);
     struct pair late;
     api_side_open_with(api, &late.a, cq, third, IBV_QPT_RC, NULL);

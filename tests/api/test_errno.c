@@ -111,7 +111,7 @@ static void group_keeps_queue_pair(struct stage *stage)
     init.qp_type = IBV_QPT_UD;
     struct ibv_qp *qp = ibv_create_qp(stage->api->pd, &init);
     assert_non_null(qp);
-    FAILS("ibv_attach_mcast", ibv_attach_mcast(stage->qp, &group, 0)); /* RC */
+    FAILS("ibv_attach_mcast", ibv_attach_mcast(stage->qp, &group, 0)); /* an RC queue pair */
     FAILS("ibv_detach_mcast", ibv_detach_mcast(qp, &group, 0));
     assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
     FAILS("ibv_destroy_qp", ibv_destroy_qp(qp));
@@ -347,7 +347,8 @@ static void fail_in_child(struct stage *stage)
 
 /* ---- every exported verb ------------------------------------------------- */
 
-/* Verbs that return no error, or only errors about memory or descriptors. */
+/* Verbs whose errno is not tested: most return no error, or only errors about memory or
+ * descriptors. */
 static const char *const never_fail[] = {
     "ibv_copy_path_rec_from_kern",
     "ibv_copy_path_rec_to_kern",

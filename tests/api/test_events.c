@@ -198,7 +198,7 @@ static void async_event__send_queue_drained__is_raised_on_async_fd(void **state)
     api_pair_close(&pair);
 }
 
-/* The other queue pair requests SQ_DRAINED later. Its event must be the first event. */
+/* The other queue pair requests SQ_DRAINED later. The first event must be of this queue pair. */
 static void drained_send_queue__notify_not_requested__raises_no_event(void **state)
 {
     const struct api *api = *state;

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Ends the child with an exit status if the condition fails. cmocka's assertions work only in the
+/* Ends the process with an exit status if the condition fails. cmocka's assertions work only in the
  * parent. */
 #define MUST(condition)                                                                            \
     do {                                                                                           \

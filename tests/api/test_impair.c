@@ -23,7 +23,7 @@
 
 #define CHANGES 2000u /* minimum number of changes while messages flow */
 #define LEAST   1000u /* minimum number of messages meanwhile */
-#define FLIGHT  8u    /* messages that are not complete */
+#define FLIGHT  8u    /* maximum number of incomplete messages */
 #define LENGTH  (API_BUFFER / FLIGHT)
 
 /* ---- the page of the device --------------------------------------------------------------- */

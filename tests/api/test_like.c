@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests a device that acts like a card (like=). The test describes the card. Queries return its
+/* Tests a device that acts like a card (like=). like.card describes the card. Queries return its
  * limits. The verbs refuse requests beyond a limit, and operations that the card lacks. */
 #include "api/api.h"
 

@@ -415,7 +415,7 @@ static void mw__deallocated_while_bound__access_with_its_key_is_refused(void **s
     struct stage stage;
 
     open_stage(&stage, *state);
-    for (int i = 0; i < 100; i++) { /* a later window may get its number */
+    for (int i = 0; i < 100; i++) { /* a later window may get the number of this window */
         struct ibv_mw *mw = i % 2 ? bound_1(&stage) : bound_2(&stage);
         uint32_t key = mw->rkey;
         assert_int_equal(ibv_dealloc_mw(mw), 0);

@@ -246,8 +246,8 @@ static void *flicker(void *at)
     return at;
 }
 
-/* Uses memory that is mapped and unmapped all the time, with a new connection each time. Returns
- * the number of requests with an invalid status. */
+/* Uses memory that is mapped and unmapped all the time, with a new connection for each request.
+ * Returns the number of requests with an invalid status. */
 static unsigned use_flickering(const struct api *api, uint8_t *at, const struct ibv_mr *mr)
 {
     static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,

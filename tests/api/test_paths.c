@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests each function of liburoce-paths.so as a program calls it. Paths of a device of uroce are
- * looked up in the tree of UROCE_TREE (meson.build), and other paths at their usual place. */
+/* Tests the functions of liburoce-paths.so that take a path. Paths of a device of uroce are looked
+ * up in the tree of UROCE_TREE (meson.build), and other paths at their usual place. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests that a program with liburoce-paths.so reads the current value from a file of a port, with
- * whatever function it opens the file. UROCE_TREE (meson.build) is the directory with the files. */
+/* Tests that a program with liburoce-paths.so reads the current value from a file of a port,
+ * whatever function opens the file. UROCE_TREE (meson.build) is the directory with the files. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 

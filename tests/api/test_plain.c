@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests functions that need no device: texts, rates, files, and an empty device list. */
+/* Tests functions that need no device: texts, rates, files, conversions of structs, and an empty
+ * device list. */
 #include "support/check.h"
 
 #include <errno.h>

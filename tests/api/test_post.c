@@ -44,8 +44,7 @@ static void expect_refusal(struct stand *stand, int error)
     assert_ptr_equal(bad, &stand->wr);
 }
 
-/* Connects the queue pair and moves it to SQD. There requests are queued and not started, so the
- * test can read the ring. */
+/* Connects the queue pair and moves it to SQD, where requests are queued and not started. */
 static void connect_and_drain(struct stand *stand)
 {
     api_connect(stand->api, stand->side.qp, 0x654321);

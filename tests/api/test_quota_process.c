@@ -62,7 +62,7 @@ static void devices__together_at_their_limit__is_enomem_and_message_names_limit(
         stderr_of(fail_to_make_pd, second),
         "uroce: *: the limit of 3 protection domains of all devices together is reached, so "
         "requests for more fail (ENOMEM); destroy some in the program, or raise max_pd= of *\n");
-    assert_string_equal(stderr_of(fail_to_make_pd, api->context), ""); /* once */
+    assert_string_equal(stderr_of(fail_to_make_pd, api->context), ""); /* printed once */
 
     /* The other device may create an object after one device has freed an object. */
     assert_int_equal(ibv_dealloc_pd(pds[0]), 0);

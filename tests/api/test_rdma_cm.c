@@ -208,7 +208,7 @@ static void rdma_cm__steps_of_the_tutorial__connect_transfer_and_disconnect(void
     finish(&talk);
 }
 
-/* Connects with the option set, and returns the timeout of the client's queue pair. */
+/* Connects with the ACK timeout @wanted, and returns the timeout of the client's queue pair. */
 static uint8_t timeout_with(uint8_t wanted)
 {
     struct talk talk = { 0 };
@@ -227,7 +227,6 @@ static uint8_t timeout_with(uint8_t wanted)
     return attr.timeout;
 }
 
-/* The option sets the timeout of the queue pair and the timeout in the REQ. */
 static void ack_timeout__set_on_the_id__is_that_of_the_queue_pair(void **state)
 {
     (void)state;

@@ -102,7 +102,7 @@ static void is_at(struct rdma_cm_id *id, const char *device, const char *address
 }
 
 /* Resolves @to with a new identifier, which is bound to @own unless @own is empty. Checks the
- * device and the addresses of the result. */
+ * device and the source address of the result. */
 static void leads(const char *own, const char *from, const char *to, const char *device,
                   const char *source)
 {

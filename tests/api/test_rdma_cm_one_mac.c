@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests two devices with one MAC address, as on two VLANs of an interface. librdmacm finds the
+/* Tests devices with one MAC address, as on the VLANs of an interface. librdmacm finds the
  * device of an identifier by its GUID. */
 #include "api/api.h"
 

@@ -139,8 +139,8 @@ static void wildcard__of_a_family__accepts_it_and_ipv6_accepts_both_unless_v6onl
     rdma_destroy_id(six);
 }
 
-/* An IPv4 and an IPv6 identifier can use the same port only if the IPv6 identifier accepts only
- * IPv6. */
+/* Identifiers at the IPv4 and the IPv6 wildcard can use the same port only if the IPv6 identifier
+ * accepts only IPv6. */
 static void bind__ipv4_and_ipv6_only__share_a_port(void **state)
 {
     struct stage *stage = *state;

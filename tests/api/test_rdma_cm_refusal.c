@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_refusal.c - tests that each refused call of rdma_cm reports its error. */
+/* test_rdma_cm_refusal.c - tests that refused calls of rdma_cm report their errors. */
 #include "api/refusals.h"
 
 #include <arpa/inet.h>

@@ -164,7 +164,7 @@ static void *talk(void *unused)
     return NULL;
 }
 
-/* Reads events of identifiers that moved to this channel. Uses epoll, and never blocks in a
+/* Reads events of identifiers that moved to the channel `reaped`. Uses epoll, and never blocks in a
  * read. */
 static void *reap(void *unused)
 {

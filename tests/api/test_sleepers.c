@@ -25,8 +25,8 @@
 #define PATIENCE 100u  /* seconds */
 #define COMPUTE  3000u /* longest time of computing, us */
 
-/* Ends a child with an exit status if the condition fails. cmocka's assertions work only in the
- * parent. */
+/* Ends the process with an exit status if the condition fails. cmocka's assertions work only in the
+ * main thread of the parent. */
 #define MUST(condition)                                                                            \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -43,7 +43,7 @@ struct sleeper {
     bool begins;
     unsigned lots;
     uint64_t received;
-    uint64_t worst; /* us */
+    uint64_t worst; /* longest round trip, us */
 };
 
 static unsigned number_of(const char *name, unsigned usual)

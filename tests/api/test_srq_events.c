@@ -31,7 +31,7 @@ static void limit__reached__raises_one_event_until_armed_again(void **state)
         attr.srq_limit = 2;
         assert_int_equal(ibv_modify_srq(stand.srq, &attr, IBV_SRQ_LIMIT), 0);
         for (int left = 3; left >= 1; left--) {
-            assert_false(readable(api->context->async_fd)); /* at least two are left */
+            assert_false(readable(api->context->async_fd)); /* at least two receives are left */
             srq_send(&stand.one);
             api_expect(stand.one.b.cq, 1, IBV_WC_SUCCESS);
         }

@@ -66,7 +66,7 @@ static void send(struct stand *stand)
     api_expect(stand->pair.a.cq, 1, IBV_WC_SUCCESS);
 }
 
-/* Posts a receive, sends, and returns what arrived. */
+/* Posts a receive, sends, and returns the receive completion. */
 static struct ibv_wc exchange(struct stand *stand)
 {
     assert_int_equal(api_post_recv(&stand->pair.b, 7, &stand->to), 0);
@@ -267,7 +267,7 @@ static void request__unsupported_by_ud__einval_when_posted(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-/* rule POST.DATAGRAM: the port's active MTU is the longest message. */
+/* rule POST.DATAGRAM: the port's active MTU is the maximum length of a message. */
 static void datagram__longer_than_the_active_mtu__is_einval_when_posted(void **state)
 {
     const struct api *api = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests the effect of each builder and setter of ibv_wr_*(). test_wr_error.c tests errors. */
+/* Tests the effect of builders and setters of ibv_wr_*(). test_wr_error.c tests errors. */
 #include "api/wr.h"
 
 #include <pthread.h>
@@ -429,7 +429,7 @@ static void *modify_until_stopped(void *argument)
     return NULL;
 }
 
-/* A batch may first have to register memory, while another thread modifies the queue pair. */
+/* A program may register memory inside a batch while another thread modifies the queue pair. */
 static void batch__registers_memory_while_a_thread_modifies__no_deadlock(void **state)
 {
     const struct api *api = *state;

@@ -419,7 +419,7 @@ static void open_qp__wrong_attribute__is_refused(void **state)
     stand_close(&stand);
 }
 
-/* rule XRC.HANDLES: a process that opened the domain through its inode, in another context, keeps
+/* rule XRC.HANDLES: a program that opened the domain through its inode, in another context, keeps
  * the queue pair until it frees its handle. Both handles get the events of the queue pair. */
 static void open_qp__in_another_context__is_the_same_queue_pair(void **state)
 {
