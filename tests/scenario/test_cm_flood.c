@@ -164,8 +164,8 @@ static void requests__of_an_unresolved_host__all_get_responses_after_arp(void **
     scene_close(s);
 }
 
-/* The port delivers a full burst of messages in each call, and each needs a reply. A round has
- * several bursts. */
+/* In each round, the port delivers a burst of messages, each of which needs a reply. Then the
+ * engine sends two bursts. */
 static void messages__endless__data_is_still_sent(void **state)
 {
     struct scene *s = scene_rc();

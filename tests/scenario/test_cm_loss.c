@@ -281,7 +281,7 @@ static void message__for_no_connection__gets_a_reply_or_is_dropped(void **state)
     assert_true(uro_mark_hit("CM.STRAY"));
 }
 
-/* Messages with the right communication IDs from another address change nothing. */
+/* Messages with the right communication IDs, but another address or QPN, change nothing. */
 static void dreq__from_another_host_or_for_another_qpn__changes_nothing(void **state)
 {
     struct managers *s = *state;

@@ -20,7 +20,7 @@ struct life {
     struct managers *s;
     struct events a, b;
     bool rejects;
-    bool leaves; /* a leaves as soon as b has an event of the connection */
+    bool leaves; /* a disconnects when b gets CONFIRMED */
 };
 
 static void answer(struct life *life, struct manager *m, const struct uro_conn_event *event)
@@ -92,8 +92,8 @@ static void fresh(void **state)
     assert_int_equal(managers_open(state), 0);
 }
 
-/* A message and its sender. When it is lost, @again is retransmitted; @again_by_b is the sender of
- * @again. */
+/* A message and its sender. When the message is lost, @again is retransmitted, by b if
+ * @again_by_b. */
 struct message {
     enum uro_cm_kind kind;
     bool by_b;

@@ -96,7 +96,7 @@ static void rep__duplicate__answered_as_the_first(void **state)
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
     managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
-    release_ignored(s, &s->b, &s->b); /* the late RTU has no effect */
+    release_ignored(s, &s->b, &s->b); /* the second RTU has no effect */
     assert_int_equal(s->a.sent[URO_CM_RTU], 2);
     managers_expect_nothing(s, &s->a);
 }

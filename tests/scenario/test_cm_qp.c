@@ -138,7 +138,8 @@ static void qp_attr__other_qp_types__has_the_required_attributes(void **state)
     }
 }
 
-/* READ is allowed only if a side announced that it would initiate or accept READs. */
+/* a allows READs and atomics only if the REQ has responder resources; b, only if the REQ has an
+ * initiator depth. */
 static void qp_attr__no_responder_resources__has_no_remote_read_right(void **state)
 {
     static const struct {

@@ -88,7 +88,7 @@ static void req__same_id_and_qpn_of_another_node__is_a_new_request(void **state)
 
     managers_forge(s, &s->a, &req);
     s->b.conn = expect_request(s);
-    for (uint64_t guid = 2; guid < NODES; guid++) { /* some share a bucket with the first */
+    for (uint64_t guid = 2; guid < NODES; guid++) { /* some REQs share a bucket */
         req.value[URO_CM_CA_GUID] = guid;
         managers_forge(s, &s->a, &req);
         struct uro_conn *other = expect_request(s);

@@ -125,7 +125,7 @@ static void congestion__cnp__window_is_halved_and_recovers_slowly(void **state)
     assert_int_equal(sent_while_it_goes(s, 0), 16);
     scene_rx(s, 0, CNP);
     scene_expect_mark(s, "CNP.OBEY");
-    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 7)); /* 8 are in flight */
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 7)); /* 8 packets are in flight */
     scene_expect_silence(s, 0);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 15));
     for (unsigned round = 0; round < 12; round++) {
@@ -203,7 +203,7 @@ static void congestion__many_cnps_over_time__window_keeps_a_few_packets(void **s
     scene_close(s);
 }
 
-/* A reduction long after the previous one is small, and grows with the next CNP. */
+/* A reduction long after the previous reduction is small, and grows with the next CNP. */
 static void congestion__cnp_after_a_long_time__reduces_the_window_little(void **state)
 {
     (void)state;

@@ -126,8 +126,8 @@ static void send__no_receive_posted__arrives_after_a_receive_is_posted(void **st
     twins_expect(s, &s->a, 1, UROCE_SUCCESS);
 }
 
-/* More frames are sent, and the caller takes more frames, than the loop queue holds. The
- * queue fills up but never overflows, and nothing is lost. */
+/* More frames are sent than the loop queue holds, and the caller asks for more frames. The queue
+ * fills up but never overflows, and nothing is lost. */
 static void send__more_than_the_loop_buffer__all_arrive_in_order(void **state)
 {
     struct twins *s = *state;

@@ -44,7 +44,7 @@ static void detach(struct scene *s, struct uroce_qp *qp, const char *group)
     s->qp = before;
 }
 
-/* ---- which queue pairs get it ------------------------------------------- */
+/* ---- which queue pairs get a copy --------------------------------------- */
 
 static void mcast__several_members__each_gets_a_copy_and_no_other_qp(void **state)
 {

@@ -15,7 +15,7 @@ static int to_state(struct scene *s, enum uroce_qp_state to)
 /* ---- fails -------------------------------------------------------------- */
 
 /* A message whose completion found no free entry is lost for the application, so it is not
- * acknowledged. The ACK of the message before it has the MSN of that message. */
+ * acknowledged. The MSN in the ACK of the message before it does not count the lost message. */
 static void cq__full_for_a_receive__the_message_is_not_acknowledged(void **state)
 {
     static const char *const ops[] = { "RC_SEND_ONLY", "RC_WRITE_ONLY_IMM" };

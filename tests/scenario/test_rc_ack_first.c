@@ -77,7 +77,7 @@ static void rc_acks__fill_the_link__requests_of_a_qp_follow_its_ack(void **state
     receive_for_all(s);
     assert_int_equal(scene_burst(s, 1), 1);
     assert_int_equal(opcode_of(0), OP_ACK);
-    /* The first queue pair is acknowledged again, and is the first to send requests. */
+    /* The first queue pair gets another message, and is the first to send requests. */
     s->qp = s->qps[0].qp;
     scene_post_recv(s, 4, 64);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .ack_req = true, .text = "a"));

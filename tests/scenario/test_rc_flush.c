@@ -8,7 +8,7 @@
 #define GLOBAL 1u
 #define RIGHTS (0xeu | UROCE_ACCESS_FLUSH_GLOBAL)
 
-/* Requests of the peer, with the values that most tests below use. */
+/* Requests of the peer and the response to them, with the values that most tests below use. */
 #define FLUSH_PACKET(...)                                                                          \
     PACKET(.op = "RC_FLUSH", .ack_req = true, .placement = GLOBAL, __VA_ARGS__)
 #define AWRITE_PACKET(...)                                                                         \

@@ -72,7 +72,7 @@ static void rc_window__smaller_than_the_ack_interval__last_packet_requests_an_ac
     scene_close(s);
 }
 
-#define PIECE 16384u /* PSNs; core/req.h */
+#define PIECE 16384u /* PSNs of one READ request, as in core/req.h */
 
 /* Delivers the responses [first, end) of a READ in packets of 256 bytes. The first PSN of the READ
  * is 10. */

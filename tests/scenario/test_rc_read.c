@@ -356,7 +356,7 @@ static void rc_atomic__compare_and_swap__operands_and_result_are_right(void **st
     assert_true(uro_mark_hit("REQ.ATOMIC.ORDER"));
 }
 
-/* Linux rxe 6.12 sends such an ACK, and its queue pair fails there. */
+/* Linux rxe 6.12 sends such an ACK. Its own queue pairs fail when they get such an ACK. */
 static void rc_read__old_ack_between_the_responses__changes_nothing(void **state)
 {
     (void)state;

@@ -100,7 +100,7 @@ static void rc_reads__further_loss__halves_the_window_and_responses_double_it(vo
         expect_request(s, 0, i, 4);
         answer(s, 0, i, 4);
     }
-    for (uint32_t i = 32; i < 128; i += 8) { /* after 8 responses; at most the window */
+    for (uint32_t i = 32; i < 128; i += 8) { /* after 8 answered requests; at most WINDOW */
         expect_request(s, 0, i, 8);
         answer(s, 0, i, 8);
     }

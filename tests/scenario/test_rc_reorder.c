@@ -366,7 +366,7 @@ static void rc_reorder__buffered_packet_overflows_the_cq__is_not_acknowledged(vo
     scene_post_recv(s, 0, 8);
     scene_post_recv(s, 1, 8);
     scene_rx(s, 0, ONLY(101, .ack_req = true));
-    scene_rx(s, 0, ONLY(109)); /* this packet found no free entry, and is not requested by a NAK */
+    scene_rx(s, 0, ONLY(109)); /* too far ahead for the buffer; no NAK requests this packet */
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     scene_rx(s, 0, ONLY(100));
     scene_expect_silence(s, 0);

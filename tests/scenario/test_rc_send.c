@@ -21,7 +21,7 @@ static void rc_send__one_packet__is_delivered_and_acknowledged(void **state)
     scene_close(s);
 }
 
-/* The ACK of a SEND was lost, so the peer sends it again. The application must see the message
+/* The ACK of a SEND was lost, so the peer repeats the SEND. The application must see the message
  * once, and the peer must get its ACK. */
 static void rc_send__repeated_after_lost_ack__is_acked_not_delivered_twice(void **state)
 {

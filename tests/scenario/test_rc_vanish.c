@@ -16,7 +16,8 @@ static bool there(const uint8_t *at, uint64_t length, bool write)
     return true;
 }
 
-/* Calls @touch unless the memory has vanished. Then returns false, like the host's function. */
+/* Calls @touch unless the memory has vanished. Returns false if the memory has vanished, like the
+ * host's function. */
 static bool try_to(void (*touch)(void *argument), void *argument, const uint8_t *at, size_t length)
 {
     (void)at;

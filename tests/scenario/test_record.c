@@ -438,7 +438,6 @@ static void failures__thousands_at_once__keep_the_first_and_count_the_others(voi
     scene_close(s);
 }
 
-/* All packets of a turn of a queue pair share one entry of the ring. */
 static void packets__of_a_failure__are_the_last_packets_of_the_queue_pair(void **state)
 {
     (void)state;

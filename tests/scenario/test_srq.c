@@ -152,7 +152,7 @@ static void srq__fewer_receives_than_the_limit__one_event_until_armed_again(void
     assert_int_equal(uroce_srq_arm(s->srq, 4), 0);
     part(s, s->qp, "RC_SEND_ONLY", 100, 0, 4);
     part(s, s->qp, "RC_SEND_ONLY", 101, 0, 4);
-    expect_no_event(s); /* 4 are left, which is not below the limit */
+    expect_no_event(s); /* 4 receives are left, which is not below the limit */
     part(s, s->qp, "RC_SEND_ONLY", 102, 0, 4);
     part(s, s->qp, "RC_SEND_ONLY", 103, 0, 4);
     expect_limit(s);
@@ -297,7 +297,7 @@ static void srq__resized__posted_receives_keep_order_across_the_ring_end(void **
         part(s, s->qp, "RC_SEND_ONLY", 100 + i, 0, 4);
         scene_expect_recv(s, i, UROCE_SUCCESS, 4);
     }
-    expect_limit(s); /* three are left */
+    expect_limit(s); /* three receives are left */
     scene_expect_mark(s, "SRQ.RESIZE");
     scene_close(s);
 }

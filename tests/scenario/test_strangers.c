@@ -17,7 +17,7 @@
 
 #define RQ_PSN  1000u
 #define SQ_PSN  5000u
-#define GUESSES 200u /* guesses for each opcode */
+#define GUESSES 200u /* guesses for each request opcode and for each syndrome */
 
 /* The field that a stranger guessed wrong, and the counter that increases. */
 struct guess {

@@ -36,7 +36,7 @@ static void uc_send__three_packets__are_one_message_without_a_response(void **st
     assert_true(uro_mark_hit("UC.SILENT"));
 }
 
-/* Loses FIRST, MIDDLE or LAST. The messages after it always arrive. */
+/* Loses FIRST, MIDDLE or LAST. The messages after the incomplete message always arrive. */
 static void uc_send__any_packet_lost__only_this_message_is_lost_and_its_receive_is_reused(
     void **state)
 {
@@ -44,7 +44,7 @@ static void uc_send__any_packet_lost__only_this_message_is_lost_and_its_receive_
     static const char *const ops[] = { "UC_SEND_FIRST", "UC_SEND_MIDDLE", "UC_SEND_LAST" };
     static const uint64_t dropped[] = {
         2, 1, 0
-    }; /* number of packets that belong to no message after that loss */
+    }; /* number of packets that are dropped after the loss of FIRST, MIDDLE or LAST */
 
     for (uint32_t lost = 0; lost < 3; lost++) {
         struct scene *s = scene_uc(.rq_psn = 10);
@@ -137,7 +137,7 @@ static void uc_send__no_receive__dropped_with_all_its_packets(void **state)
     struct scene *s = scene_uc(.rq_psn = 10);
 
     send_packet(s, "UC_SEND_FIRST", 10, 1024, 0);
-    scene_post_recv(s, 1, 4096); /* the packet is too late */
+    scene_post_recv(s, 1, 4096); /* too late for FIRST */
     send_packet(s, "UC_SEND_MIDDLE", 11, 1024, 0);
     send_packet(s, "UC_SEND_LAST", 12, 8, 0);
     scene_expect_no_completion(s);

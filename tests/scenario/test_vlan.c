@@ -134,7 +134,7 @@ static void vlan__datagram_to_the_same_device__arrives(void **state)
     }
 }
 
-/* The buffer of a reply has space for the longest headers, even if the headers are shorter. */
+/* The limit for a reply counts the longest headers, even if the reply has shorter headers. */
 static void vlan__echo_request__reply_has_the_tag_if_it_fits(void **state)
 {
     (void)state;

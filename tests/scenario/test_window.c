@@ -47,7 +47,7 @@ static const struct {
     { 0, 0x7fffffff, false },
 };
 
-/* Tries each access on new queue pairs, because a refusal ends them. */
+/* Tries one access, on new queue pairs, because a refusal ends them. */
 static void try_edge(size_t index, enum uroce_mw_type kind, bool zero_based)
 {
     void *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_xrc.c - tests the target side of XRC, where each packet has the number of its SRQ. */
+/* test_xrc.c - tests the target side of XRC, where each request has the number of its SRQ. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,7 +288,7 @@ static void xrc__srq_destroyed_in_a_message__invalid_request(void **state)
     }
 }
 
-/* A WRITE takes no receive, so its SRQ may be destroyed during the WRITE. */
+/* A WRITE takes no receive, but its packets name an SRQ. */
 static void xrc__srq_destroyed_in_a_write__invalid_request(void **state)
 {
     (void)state;
