@@ -43,7 +43,7 @@ struct packet {
 /* One direction of the network. */
 struct way {
     struct packet packets[IN_FLIGHT];
-    uint32_t first, end;  /* free-running */
+    uint32_t first, end;  /* numbers of the oldest packet and of the next packet */
     struct packet newest; /* packet that was sent last, even if it was lost */
     bool newest_lost;
 };
