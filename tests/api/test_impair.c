@@ -205,7 +205,7 @@ static void plan__changed_without_a_pause_while_messages_flow__data_is_right(voi
     const unsigned last = uro_stats_impair_write(&changing.page->impair, "off");
     assert_true(run(&flow, flow.received + 10, NULL, 0));
     assert_int_equal(atomic_load(&changing.page->impair.applied), last);
-    while (count_of(changing.page, URO_IMPAIR_COUNT_LOST) == 0) /* the engine updates the page at intervals */
+    while (count_of(changing.page, URO_IMPAIR_COUNT_LOST) == 0) /* written at intervals */
         assert_true(run(&flow, flow.received + 10, NULL, 0));
     assert_int_equal(munmap(changing.page, sizeof *changing.page), 0);
     close_flow(&flow);
