@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.c - starts a device when the first CQ, queue pair or memory region needs it, and ends it
- * with the process.
+/* device.c - starts a device when a program first needs its engine, and ends the device when the
+ * process ends or removes the device.
  *
  * When a process ends, its devices disconnect from their peers, as the kernel would: they send a
  * DREQ for each connection, and a REJ for each that is not established yet. They wait at most
@@ -44,11 +44,11 @@
 #define CACHE_LINE   64u
 #define THREAD_STACK (1024u * 1024u)
 
-#define EXIT_WAIT_NS      300000000L    /* wait for other threads */
+#define EXIT_WAIT_NS      300000000L    /* longest wait for other threads */
 #define LINGER            URO_MS(50)    /* time in which Linux schedules a peer that can run */
-#define DISCONNECT_MAX    URO_MS(300)   /* includes resolving next hops */
-#define DISCONNECT_NAP_NS 100000L       /* pause between two rounds of a disconnect */
-#define EXIT_TWICE_MAX    URO_MS(10000) /* longest wait for a first exit() */
+#define DISCONNECT_MAX    URO_MS(300)   /* longest disconnect, with the resolution of next hops */
+#define DISCONNECT_NAP_NS 100000L       /* pause between two rounds or checks of an ending device */
+#define EXIT_TWICE_MAX    URO_MS(10000) /* longest wait of a second exit() for the first */
 
 /* ---- ending -------------------------------------------------------------- */
 
@@ -82,7 +82,7 @@ static void linger(const struct uro_device *device)
         (void)nanosleep(&left, NULL);
 }
 
-/* Disconnects from the peers. Events are not reported any more. Engine lock held. */
+/* Disconnects from the peers. Engine lock held. */
 static void disconnect(struct uro_device *device)
 {
     const struct timespec nap = { .tv_nsec = DISCONNECT_NAP_NS };
@@ -110,7 +110,7 @@ static void drain(struct uro_device *device)
 }
 
 /* Ends the service thread, disconnects from the peers and closes the port. Returns false if a
- * thread did not release the device in time: the caller must then not free the device. */
+ * thread still uses the device: the caller must then not free the device. */
 URO_NODISCARD static bool finish(struct uro_device *device)
 {
     linger(device);
@@ -159,7 +159,8 @@ static void finish_all(void)
 
     if (uro_host_cloned()) /* the running devices are the parent's */
         return;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused); /* await_finish() waits for us */
+    /* await_finish() may wait for this thread. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
     uro_host_set_event_handlers(NULL);
     uro_host_set_conn_handlers(NULL);
     for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
@@ -368,7 +369,8 @@ void uro_device_close_fds(struct uro_device *device)
     }
 }
 
-/* Closes everything after a failed start. No other thread uses the device yet. */
+/* Closes and frees everything after a failed start or at the end of a device. No other thread uses
+ * the device. */
 static void take_down(struct uro_device *device)
 {
     (void)uro_round_link_changed(device, true);
@@ -391,9 +393,9 @@ static void take_down(struct uro_device *device)
     uro_device_close_fds(device);
 }
 
-/* Prints the reason why the device does not start. Some programs try again without end, so each
- * reason is printed only once. The first engine also prints the reasons of the others. Start lock
- * held. */
+/* Prints the reason why the device does not start. Some programs try again without end, so a reason
+ * that equals the last one is not printed. The first engine also prints the reasons of the others.
+ * Start lock held. */
 static void complain(struct uro_device *device)
 {
     if (device->first_engine != device)
@@ -419,8 +421,8 @@ static void stop_others(struct uro_device *device)
     }
 }
 
-/* Starts the other engines after the first engine has opened its port. On failure none of them
- * runs. With engines=auto, the device has only the engines that can run. */
+/* Starts the other engines after the first engine has opened its port. On failure, stops those that
+ * were started. With engines=auto, the device has only the engines that can run. */
 static int start_others(struct uro_device *device)
 {
     const bool all = !device->config.engines_auto;
@@ -451,7 +453,7 @@ static int start_others(struct uro_device *device)
     return 0;
 }
 
-/* Starts the device, then runs the service thread. The port is opened in this thread, not in the
+/* Starts the device, then runs as its service thread. The port is opened in this thread, not in the
  * caller, because DPDK pins the thread that initializes it. */
 static void *thread_main(void *argument)
 {
@@ -464,7 +466,7 @@ static void *thread_main(void *argument)
     int error = bring_up(device);
     if (error == 0)
         error = start_others(device);
-    pin(device); /* not earlier, because the threads of the other engines would inherit it */
+    pin(device); /* not earlier, because the threads of the other engines would inherit the CPU */
     if (error == 0)
         finish_at_exit();
     else if (!device->engine_stuck) /* a stuck engine uses the keys of this engine */
@@ -484,9 +486,8 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Creates the service thread with the signals of the program blocked. SIGSEGV and SIGBUS are not
- * blocked. unmapped.c handles faults on unmapped memory, and the program's own handlers get other
- * faults. */
+/* Creates the service thread with all signals blocked except SIGSEGV and SIGBUS. unmapped.c handles
+ * faults on unmapped memory, and the program's own handlers get other faults. */
 static int create_thread(struct uro_device *device)
 {
     sigset_t blocked, before;

@@ -46,7 +46,7 @@ struct uro_quota_use {
 
 struct uro_device {
     struct uro_device_config config;
-    struct uro_quota_use quota_use;               /* objects that exist; quota.c */
+    struct uro_quota_use quota_use;               /* objects and memory in use; quota.c */
     atomic_uint fail_calls[URO_INJECT_RULES_MAX]; /* calls that each rule of fail= has seen */
     atomic_bool bound_warned[URO_BOUND_COUNT];    /* whether the message was printed; quota.c */
 
@@ -61,7 +61,7 @@ struct uro_device {
     atomic_uint engines_down;    /* engines whose link is down */
     bool engine_stuck;           /* an engine could not be stopped: the device cannot start again */
 
-    /* Start and end. Protected by start_lock. */
+    /* Start and end. A start holds start_lock while it changes `life` or start_error. */
     pthread_mutex_t start_lock;
     pthread_cond_t start_done;
     atomic_int life; /* enum uro_device_life; RUNNING is stored last */
@@ -73,8 +73,8 @@ struct uro_device {
 
     /* The engine lock, and the members that it protects. */
     pthread_mutex_t mutex;
-    atomic_int waiters; /* threads that wait for the lock; while there are any, others do not try */
-    bool sent_posts;    /* uro_device_lock_all() sent posts of other threads */
+    atomic_int waiters; /* threads that wait for the lock; above 0, uro_progress_try_lock() fails */
+    bool sent_posts;    /* uro_device_lock_all() has sent posts */
     struct uro_engine *engine;
     struct uro_port *port; /* freed when the device ends: check `closed` first */
     bool awaits_peer;      /* the port has URO_PORT_AWAITS_PEER; for use without the engine lock */
@@ -90,10 +90,10 @@ struct uro_device {
     struct uro_pcap_write *capture; /* capture file, or NULL */
     struct uro_observer observer;   /* observer of the engine, for the capture */
     bool impaired;        /* the port is an io/impair port, which contains the real port */
-    unsigned impair_seen; /* sequence number, in the page, of the plan in use */
+    unsigned impair_seen; /* sequence number of the plan that was last read from the page */
     char impair_text[URO_IMPAIR_TEXT_MAX];
     atomic_bool link_up;     /* any thread reads this */
-    bool counted_down;       /* the engine is one of engines_down */
+    bool counted_down;       /* engines_down counts this engine */
     atomic_uint speed;       /* speed of the port, Mb/s; any thread reads this */
     atomic_bool link_was_up; /* the link has been up at least once; any thread reads this */
     atomic_bool closed;      /* the device has ended: it sends and receives no more frames */
@@ -107,7 +107,7 @@ struct uro_device {
         uint64_t recorded;       /* number of the newest processed failure that has a record */
     } failures_seen;             /* log.c */
     bool path_warned;            /* the warning about a path with a small MTU was printed */
-    struct uro_gid path_checked; /* destination of the last check */
+    struct uro_gid path_checked; /* destination of the last uro_device_check_path() */
     bool armed;                  /* a frame wakes the thread with the service role */
     uro_time send_began;         /* start of the send that is timed; 0: none */
 
@@ -116,8 +116,8 @@ struct uro_device {
     struct uro_sched_shared shared; /* any thread reads and writes this */
     int wake_fd;                    /* eventfd that wakes the service thread */
     int waiter_fd; /* eventfd that wakes the waiting thread with the service role */
-    int signal_fd; /* readable when that thread has a signal to handle */
-    atomic_uint_least64_t events_delivered; /* number of events that the handlers got */
+    int signal_fd; /* readable when the waiting thread has a signal to handle */
+    atomic_uint_least64_t events_delivered; /* events of the engine, connections and link so far */
     sigset_t ignored; /* signals that signal_fd does not report; used by the thread with the role */
 };
 
@@ -127,23 +127,22 @@ struct uro_device {
  * number of frames received and sent. Engine lock held. */
 uint32_t uro_round_run(struct uro_device *device, bool receives, uro_time now, uint32_t *received);
 
-/* Runs a round for a poll, and waits for a reply that is expected. Returns the number of frames
- * received. Engine lock held. */
+/* Runs a round for a poll. Then waits for a WRITE of the peer if it is expected soon. Returns the
+ * number of frames received. Engine lock held. */
 uint32_t uro_round_of_poll(struct uro_device *device, bool receives, uro_time now);
 /* Sends without delivering events. Returns the number of frames sent. Engine lock held. */
 uint32_t uro_round_send(struct uro_device *device, uro_time now);
 
 /* Adds the engine to the engines whose link is down, or with @up, removes it. Returns whether the
  * link of the whole device changed. That link is up while the links of all engines are up. Engine
- * lock held. */
+ * lock held, or the device does not run. */
 bool uro_round_link_changed(struct uro_device *device, bool up);
 
 /* Returns the time when a round must run even if no program posts and no frame arrives: for a timer
  * of the engine, or for a delayed frame. Engine lock held. */
 uro_time uro_round_next(const struct uro_device *device);
 
-/* Returns the number of peer requests so far that cause no completion here: WRITEs, READs, atomics.
- * Engine lock held. */
+/* Returns the number of WRITEs, READs and atomics of peers so far. Engine lock held. */
 uint64_t uro_round_served(const struct uro_device *device);
 
 /* Passes the multicast groups that the engine has joined to the port. Engine lock held. */
@@ -164,7 +163,7 @@ void uro_show_open(struct uro_device *device);
 /* Writes the state of the process and of the link for other processes. Engine lock held. */
 void uro_show_state(struct uro_device *device, enum uro_stats_state state);
 
-/* If another process has requested them, writes the queue pairs, CQs and keys for other processes.
+/* If another process has requested them, writes the objects of the engine for other processes.
  * Returns whether this function must be called again soon, because there are more objects. Engine
  * lock held. */
 bool uro_show_objects(struct uro_device *device, uro_time now);
@@ -187,7 +186,8 @@ void uro_impair_update(struct uro_device *device);
 
 /* ---- log.c ----------------------------------------------------------------- */
 
-/* Prints "uroce: DEVICE: TEXT" if the rate allows. Thread: any. */
+/* Prints "uroce: DEVICE: TEXT" if log= is not none, the text is new and the rate allows. Thread:
+ * any. */
 URO_PRINTF(2) void uro_log_line(const struct uro_device *device, const char *format, ...);
 
 /* Prints how many lines were left out since the last line, if any. */
@@ -202,24 +202,24 @@ void uro_log_failures(struct uro_device *device);
  * memory. */
 struct uro_device *uro_host_make_for_child(struct uro_device *device);
 
-/* Returns the handlers that lib/verbs installed, never NULL. */
+/* Returns the handlers that lib/verbs installed, or handlers that ignore all events. */
 const struct uro_event_handlers *uro_host_event_handlers(void);
 /* Returns the handlers that lib/ucma installed, or NULL. */
 const struct uro_conn_handlers *uro_host_conn_handlers(void);
 
 /* ---- waiter.c -------------------------------------------------------------- */
 
-/* Returns a descriptor that is readable while the calling thread has a signal to handle, or -1 with
- * errno. */
+/* Returns a descriptor, or -1 with errno. The descriptor is readable while the thread that polls
+ * the descriptor has a signal to handle. */
 int uro_waiter_signal_fd(const struct uro_device *device);
 
 /* ---- device.c -------------------------------------------------------------- */
 
-/* Closes the descriptors of the threads. */
+/* Closes wake_fd, waiter_fd and signal_fd. */
 void uro_device_close_fds(struct uro_device *device);
 
-/* Stops a device that is in no list any more, and frees its members. The struct stays allocated,
- * since programs may still have pointers to it. */
+/* Stops a device that is in no list any more, and frees its members if nothing uses them. The
+ * struct stays allocated, since programs may still have pointers to it. */
 void uro_device_end(struct uro_device *device);
 
 /* ---- clock.c --------------------------------------------------------------- */

@@ -21,7 +21,7 @@
 #include "host/pcap.h"
 
 #define PARTS          4u
-#define START_WAIT_MAX URO_MS(1000) /* time that fork() waits for a device that is starting */
+#define START_WAIT_MAX URO_MS(1000) /* longest wait of fork() for a device that is starting */
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18 /* since Linux 4.14 */

@@ -4,7 +4,8 @@
  * Each process has a generation, a number that grows by one in a child of fork(). A device that ran
  * in the parent has an older generation, so the device and its objects are dead in the child. The
  * child's list has a new device in place of the dead device. The new device starts at its first
- * use. A device that was not started before the fork stays usable in both processes.
+ * use. A device that was not started before the fork stays usable in both processes. But after the
+ * parent has started a device of DPDK, all devices of DPDK are dead in the child.
  *
  * A child of clone() or _Fork() was created without the handlers of fork() and has the generation
  * 0. All its devices are dead until it calls exec(). A child of vfork() shares the memory of its
@@ -25,7 +26,8 @@ struct uro_fork_part {
 };
 
 /* Order of the handlers. prepare() of an outer part runs before the locks of the devices are taken,
- * prepare() of an inner part afterwards. The other two handlers run in the reverse order. */
+ * prepare() of an inner part afterwards. parent() runs in the reverse order. child() runs after the
+ * locks of the devices are released, first of inner parts. */
 enum uro_fork_rank {
     URO_FORK_OUTER, /* for locks under which a thread takes an engine lock */
     URO_FORK_INNER, /* for locks that a thread takes while it holds an engine lock */

@@ -3,7 +3,7 @@
  * devices, their engines, and the threads that run them.
  *
  * A device opens its port in uro_device_start(). Before that, a program may list, open and query
- * the device; this only reads the configuration.
+ * the device.
  */
 #pragma once
 
@@ -17,13 +17,13 @@ struct uro_device;
 
 /* ---- devices --------------------------------------------------------------- */
 
-/* Returns all devices with a correct configuration, in the order of the configuration. The first
- * call reads the configuration, and prints its errors on stderr. The result is NULL-terminated, and
- * is never NULL. Thread: any. */
+/* Returns the devices with a correct configuration, in the order of the configuration. Then come
+ * the devices of uro_host_add(). The first call prints the errors of the configuration on stderr.
+ * The result is NULL-terminated, and is never NULL. Thread: any. */
 struct uro_device *const *uro_host_devices(void);
 
-/* Returns the devices of uro_host_devices(), but does not read the configuration. Before the first
- * call of uro_host_devices(), there are no devices. For handlers of fork(). */
+/* Returns the devices of uro_host_devices(), but does not read the configuration. Before another
+ * function of this header has read the configuration, there are no devices. */
 struct uro_device *const *uro_host_known(void);
 
 /* Adds the device that @text describes in the syntax of UROCE_DEVICES. The device starts at its
@@ -59,11 +59,13 @@ bool uro_host_cloned(void);
 /* ---- start and state of a device ------------------------------------------- */
 
 /* Opens the port and builds the engine. Does nothing if the device runs. Returns 0 or
- *   -ENODEV  the port cannot be opened; stderr and uro_device_problem() have the reason
- *   -ENOMEM  no memory
+ *   -ENODEV  the port, its faults (impair=) or the capture file cannot be opened, or engines= needs
+ *            a broker
+ *   -ENOMEM  no memory, file descriptor or thread is left
  *   -EIO     the device is dead, or the system has no random numbers
- * A call after a failure tries again. A reason is printed again on stderr only after a different
- * reason. Thread: any. Blocks while the device starts. */
+ * Unless the device is dead, stderr and uro_device_problem() have the reason. A call after a
+ * failure tries again. A reason is printed again on stderr only after a different reason. Thread:
+ * any. Blocks while the device starts. */
 URO_NODISCARD int uro_device_start(struct uro_device *device);
 /* Returns whether the device runs. */
 bool uro_device_started(const struct uro_device *device);
@@ -76,8 +78,8 @@ const struct uro_device_config *uro_device_config(const struct uro_device *devic
  * counts as up before the peer appears for the first time. */
 bool uro_device_link_up(const struct uro_device *device);
 
-/* Returns the largest IP packet that the link carries, in bytes. This is the value at the start of
- * the device, or less if the MTU was lowered. rule PORT.MTU */
+/* Returns the largest IP packet that the link carries, in bytes. This is the MTU of the
+ * configuration, or the MTU of the running port if that is smaller. rule PORT.MTU */
 uint32_t uro_device_mtu(struct uro_device *device);
 
 /* Returns the speed of the port in Mb/s (netdev.h). It is read again when the link comes up. */
@@ -98,11 +100,12 @@ bool uro_device_gone(const struct uro_device *device);
 bool uro_device_removed(const struct uro_device *device);
 
 /* Returns whether the device is dead: it belongs to the process from which this process was forked
- * (fork.h), or it was removed. Its objects may be freed. Every other call must fail with EIO. This
- * is only two loads, because each post and each poll calls it. */
+ * (fork.h), or it was removed. Its objects may be freed. Every other call must fail with EIO. Only
+ * compares two numbers, because each post and each poll calls it. */
 bool uro_device_dead(const struct uro_device *device);
 
-/* Returns 0, or -EIO if the device is dead. stderr then gets the reason once. */
+/* Returns 0, or -EIO if the device is dead. Prints the reason for the first dead device of the
+ * process. */
 URO_NODISCARD int uro_device_refusal(const struct uro_device *device);
 
 /* Returns the device of the parent process that this device replaces after a fork(), else NULL. */
@@ -157,17 +160,19 @@ uro_time uro_device_now(void);
  * corrections, the results differ by exactly as much as the times @now. */
 uint64_t uro_host_wall_time(uro_time now, uint64_t *offset);
 
-/* Runs one round of limited length in the calling thread, unless another thread runs the engine.
- * Called by ibv_poll_cq on an empty CQ (@posted false), and after ibv_post_* (@posted true). */
+/* Runs rounds of limited length in the calling thread, unless another thread runs the engine. Holds
+ * a post back if a later call is expected to send it. @posted: called after a post or a change of a
+ * queue pair or CQ. Otherwise called by a poll of an empty CQ. */
 void uro_device_progress(struct uro_device *device, bool posted);
 
-/* Records that a poll found a completion without running a round. Sends the posts that were held
- * back. */
+/* Records that a poll found a completion without running a round. Runs a round if posts were held
+ * back, or if no poll has run a round recently. */
 void uro_device_polled(struct uro_device *device);
 
 /* Leaves the engine to the service thread, because the program is about to wait for events. Wakes
- * the service thread, unless packets wake it already or a waiting thread runs the engine. Called by
- * ibv_req_notify_cq, ibv_get_cq_event and rdma_get_cm_event. */
+ * the service thread if frames do not wake it, or if posts are held back. Does nothing while a
+ * waiting thread runs the engine. Called by ibv_req_notify_cq, ibv_get_cq_event and
+ * rdma_get_cm_event. */
 void uro_device_hand_over(struct uro_device *device);
 
 /* ---- calls that fail on purpose --------------------------------------------- */
@@ -187,27 +192,26 @@ enum uro_port_event {
     URO_PORT_ERR,
     URO_PORT_SPEED, /* after ACTIVE: the link has another speed than before it went down */
     URO_PORT_GIDS,  /* only from fail=, because the GIDs of a device never change */
-    URO_PORT_GONE   /* last event, once, after ERR */
+    URO_PORT_GONE   /* the interface of the port, or the device, was removed */
 };
 
-/* Handlers of the events of engines and ports. lib/verbs installs them once. The thread that runs
- * the round calls them with the engine lock held, so they may only queue the event and wake a
- * thread. */
+/* Handlers of the events of engines and ports. lib/verbs installs them once. Rounds call them with
+ * the engine lock held, so they may only queue the event and wake a thread. */
 struct uro_event_handlers {
     void (*engine_event)(struct uro_device *device, const struct uro_event *event);
     void (*port_event)(struct uro_device *device, enum uro_port_event event);
 };
 void uro_host_set_event_handlers(const struct uro_event_handlers *handlers);
 
-/* Handlers of the events of connections. lib/ucma installs them. conn_event and resolved are called
- * in the same way as the handlers above. They may also call the functions of cm/conn.h and
- * uro_engine_resolve_end(). */
+/* Handlers of the events of connections. lib/ucma installs them. Rounds call conn_event and
+ * resolved with the engine lock held. These two handlers may queue the event, wake a thread, and
+ * call the functions of cm/conn.h and uro_engine_resolve_end(). */
 struct uro_snapshot_id;
 
 struct uro_conn_handlers {
     void (*conn_event)(struct uro_device *device, const struct uro_conn_event *event);
     void (*resolved)(struct uro_device *device, struct uro_resolve *resolve);
-    /* Called after URO_PORT_GONE, without the engine lock. */
+    /* Called without the engine lock after the interface or the device was removed. */
     void (*removed)(struct uro_device *device);
     /* Copies the identifiers of the device to @rows, at most @capacity of them. Only counts them if
      * @rows is NULL. Returns the number of identifiers, or -EAGAIN if another thread changes them

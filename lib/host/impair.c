@@ -142,7 +142,7 @@ static int load_replay(struct uro_device *device, struct uro_impair_port_config 
     return 0;
 }
 
-/* Creates the file of trace=, but not while UROCE_REPLAY is in use. */
+/* Creates the file of trace=, but not if UROCE_REPLAY replaces a plan. */
 static int create_trace(struct uro_device *device, struct uro_impair_port_config *config)
 {
     const struct uro_impair_trace_header header = header_of(device);

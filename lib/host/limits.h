@@ -31,8 +31,8 @@
 /* After this many polls in a row that found an empty CQ, the program counts as polling. */
 #define URO_EMPTY_POLLS 2u
 
-/* A caller calls sched_yield() after each series of this many empty rounds, since the peer may need
- * this processor. 64 rounds take about 10 us. */
+/* From URO_EMPTY_ROUNDS empty rounds in a row on, a polling caller calls sched_yield() in every
+ * eighth round, since the peer may need this processor. 64 rounds take about 10 us. */
 #define URO_EMPTY_ROUNDS 64u
 #define URO_YIELD_EVERY  8u
 
@@ -49,7 +49,7 @@
 /* ---- the service role of a thread that waits for an event ------------------ */
 
 #define URO_ROLE_GRACE                                                                             \
-    URO_MS(1) /* time between two waits of a program, for which the role stays free */
+    URO_MS(1) /* time after a wait of a program in which the role stays free */
 #define URO_ROLE_LOOK_MAX                                                                          \
     URO_MS(100) /* longest interval between two checks of the role by the service thread */
 /* A thread that begins to wait checks at most this many times whether the service thread has ended
@@ -71,19 +71,19 @@
     URO_US(4) /* on links where each send is a system call: usual time of such a call */
 #define URO_COALESCE_POSTS 32u /* maximum number of posts that wait */
 #define URO_POLLS_SOON                                                                             \
-    URO_US(200) /* a program whose last poll is more recent is expected to poll again */
+    URO_US(200) /* a program that polled less than this time ago is expected to poll again */
 #define URO_LONG_BURST                                                                             \
     64u /* after this many posts without a poll, the program is expected to continue posting */
 #define URO_BURST_PAUSE URO_US(50) /* pause that ends such a burst */
 
 /* ---- awaited reply: a poll waits for the peer's WRITE -------------------- */
 
-#define URO_REPLY_WAIT URO_US(2) /* added to the time of two sends */
+#define URO_REPLY_WAIT URO_US(2) /* longest wait, in addition to the time of two sends */
 #define URO_REPLY_SINCE                                                                            \
     URO_US(200)         /* a WRITE that arrives sooner after a post may be the reply to the post */
 #define URO_REPLY_TOP 8 /* the reply score is -URO_REPLY_TOP .. URO_REPLY_TOP */
 #define URO_REPLY_MISSED                                                                           \
-    4 /* subtracted when no WRITE came: a useless wait costs more than a useful wait saves */
+    4 /* subtracted from the score: a useless wait costs more than a useful wait saves */
 
 /* ---- the service thread's sleep ------------------------------------------ */
 
@@ -93,14 +93,14 @@
 #define URO_TIME_SLICE URO_US(100) /* the shortest slice that Linux grants */
 
 /* Sleep of the service thread between two polls of a port without a descriptor. */
-#define URO_NAP_FULL  URO_US(50) /* while the link is full */
+#define URO_NAP_FULL  URO_US(50) /* while the link is full; also for ports with a descriptor */
 #define URO_NAP_BUSY  URO_MS(1)  /* while frames are moving */
 #define URO_NAP_IDLE  URO_MS(5)  /* after URO_NAP_SINCE without a frame: below 1 % of a processor */
 #define URO_NAP_SINCE URO_MS(200)
 
 /* ---- lines on stderr -------------------------------------------------------- */
 
-#define URO_LOG_LINES  8u   /* lines of a process in URO_LOG_PERIOD */
+#define URO_LOG_LINES  8u   /* maximum number of lines of a process in URO_LOG_PERIOD */
 #define URO_LOG_TEXTS  256u /* texts that are remembered; afterwards only the rate is limited */
 #define URO_LOG_PERIOD URO_MS(1000)
 

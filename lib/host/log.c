@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* log.c - lines on stderr about failures of queue pairs and refused calls: log=none|errors|all. A
- * process prints each text once and at most URO_LOG_LINES lines in a second, whatever happens.
- * `uroce why` shows the rest.
+ * process prints at most URO_LOG_LINES lines in a second, and each of the first URO_LOG_TEXTS texts
+ * once. `uroce why` shows the rest.
  *
- * The state belongs to the process and consists of atomics. So no thread waits
- * for another thread, and a forked child can use the state at once. */
+ * The state belongs to the process and consists of atomics. So no thread waits for another thread,
+ * and a forked child can use the state at once. */
 #include "host/device.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #define LINE_MAX 640u
 
 static atomic_uint_least64_t period;               /* start of the current period */
-static atomic_uint lines;                          /* lines printed in this period */
+static atomic_uint lines;                          /* lines of this period, printed or not */
 static atomic_uint left_out;                       /* lines left out since the last line */
 static atomic_uint_least64_t texts[URO_LOG_TEXTS]; /* hashes of the printed texts; 0: free */
 
@@ -109,8 +109,8 @@ void uro_log_late_failure(struct uro_device *device, bool print, int error, cons
         uro_log_line(device, "%s: %s", call, text);
 }
 
-/* Adds what only the host and the port know about a silent peer, also in @record: whether the own
- * link is down, and the MTU of the route. */
+/* Adds what only the host and the port know about a silent peer, also in @record: how long the own
+ * link has been down, whether the broker has ended, and the MTU of the route. */
 static void complete(struct uro_device *device, struct uro_record *record,
                      struct uro_failure *failure)
 {

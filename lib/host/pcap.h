@@ -2,7 +2,8 @@
 /* pcap.h - pcap= of a device: writes its frames to a file. A file named *.pcapng also has the
  * faults of impair= and the events of queue pairs.
  *
- * All functions do nothing if the device has no file. The engine lock is held.
+ * All functions do nothing if the device has no file. While the device runs, the engine lock is
+ * held.
  */
 #pragma once
 
@@ -16,7 +17,8 @@ struct uro_impair_trace_line;
  * device->problem. */
 URO_NODISCARD int uro_pcap_open(struct uro_device *device);
 
-/* Makes the engine report the changes of its queue pairs. Call when the engine exists. */
+/* Makes the engine report state changes of its queue pairs, and failed completions. Call when the
+ * engine exists. */
 void uro_pcap_observe(struct uro_device *device);
 
 /* These functions add the frames that uro_port_receive() has just returned, and the frames that the

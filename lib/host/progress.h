@@ -17,7 +17,7 @@
  * descriptor, and the descriptors that a waiting thread waits for. */
 #define URO_RUNNER_FDS_OWN (1u + URO_WAIT_FDS_MAX)
 
-/* The members of struct uro_sched_vars as atomic variables; comments are in sched.h. */
+/* Atomic variables: the members of struct uro_sched_vars, with comments in sched.h, and others. */
 struct uro_sched_shared {
     atomic_int takeover;
     atomic_int balance;
@@ -33,7 +33,7 @@ struct uro_sched_shared {
     atomic_uint empty_polls;
     atomic_uint contended_polls; /* polls so far that found the engine lock taken */
     atomic_bool caller_in_round;
-    atomic_bool rx_armed; /* the service thread sleeps or is about to sleep, and a frame wakes it */
+    atomic_bool rx_armed; /* a frame wakes the thread with the service role, which sleeps soon */
     atomic_uint_least64_t sent_at; /* time when a round last sent something */
 
     /* The service role; service.c. */
@@ -42,7 +42,7 @@ struct uro_sched_shared {
     atomic_uint_least64_t thread_wake_at;   /* when the sleeping service thread wakes; 0: awake */
     atomic_bool run_at_once;                /* the woken service thread runs at once */
     atomic_bool role_wanted;                /* a waiting thread requests the role */
-    atomic_uint waiters;                    /* threads that wait for a completion event */
+    atomic_uint waiters;                    /* threads that wait for events */
     atomic_uint waits;                      /* number of waits with the role so far */
 };
 
@@ -55,7 +55,7 @@ enum uro_service_role {
     URO_ROLE_WAITER_ASLEEP,
 };
 
-/* A thread that has the service role. */
+/* A thread that has, or can get, the service role. */
 struct uro_runner {
     struct uro_device *device;
     nfds_t own_count;      /* descriptors of the thread itself, at the start of `fds` */
@@ -98,7 +98,7 @@ static inline struct uro_sched_vars uro_sched_load(const struct uro_sched_shared
 #define URO_SCHED_STORE(shared, vars, var)                                                         \
     atomic_store_explicit(&(shared)->var, (vars)->var, memory_order_relaxed)
 
-/* Stores the results of a round of a caller or of the service thread. Engine lock held. */
+/* Stores the balance and the takeover after a round. Engine lock held. */
 static inline void uro_sched_store_takeover(struct uro_sched_shared *shared,
                                             const struct uro_sched_vars *before,
                                             const struct uro_sched_vars *vars)
@@ -111,11 +111,11 @@ static inline void uro_sched_store_takeover(struct uro_sched_shared *shared,
     URO_SCHED_STORE(shared, vars, takeover);
 }
 
-/* Wakes the thread that has the service role, if it sleeps. It then runs a round. Thread: any. */
+/* Wakes the thread that has the service role, if it sleeps. Thread: any. */
 void uro_service_wake(struct uro_device *device);
 /* Wakes the service thread and the waiting thread. For the end of a device. Thread: any. */
 void uro_service_wake_all(struct uro_device *device);
-/* Makes the service thread check whether it still has the role. Thread: any. */
+/* Wakes the service thread, which then checks whether to take the role. Thread: any. */
 void uro_service_look(struct uro_device *device);
 
 /* Returns whether a waiting thread has the service role. Thread: any. */
@@ -129,8 +129,8 @@ URO_NODISCARD bool uro_service_work(struct uro_runner *runner, struct uro_servic
 /* Sleeps. Returns the result of ppoll(), or -errno. A cancellation point. */
 int uro_service_sleep(struct uro_runner *runner, const struct uro_service_sleep *sleep);
 
-/* Takes the engine lock. While this thread waits, uro_progress_try_lock() fails, so that this
- * thread gets the lock next. */
+/* Takes the engine lock. While this thread waits, uro_progress_try_lock() fails, so that polls and
+ * posts do not take the lock first. */
 void uro_progress_lock(struct uro_device *device);
 /* Takes the engine lock if it is free and no thread waits for it. Returns whether it took the
  * lock. */

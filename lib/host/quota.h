@@ -81,12 +81,12 @@ void uro_quota_check_bounds(struct uro_device *device);
 
 /* ---- guesses --------------------------------------------------------------- */
 
-/* A wrong guess of a QPN, a PSN or a key only changes a counter. The user gets a warning
- * nevertheless, because a host that continues to guess finally succeeds. See docs/SECURITY.md. */
+/* Counters count wrong guesses of QPNs, PSNs and keys. The user also gets a warning, because a host
+ * that continues to guess finally succeeds. See docs/SECURITY.md. */
 #define URO_GUESS_KINDS    10u
 #define URO_GUESS_INTERVAL URO_MS(10000) /* interval in which packets of a kind are counted */
-#define URO_GUESS_MAX      1000u /* packets of a kind; failing honest peers cause a few hundred */
-#define URO_GUESS_MUTED    URO_MS(600000) /* time between two warnings about a kind */
+#define URO_GUESS_MAX      1000u /* packets that cause a warning; honest peers send a few hundred */
+#define URO_GUESS_MUTED    URO_MS(600000) /* minimum time between two warnings about a kind */
 #define URO_GUESS_TEXT_MAX 256u
 
 struct uro_guesses {

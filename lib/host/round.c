@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* round.c - runs one round of a device: receives frames, sends frames, delivers events, all with
- * one reading of the clock.
+/* round.c - runs one round of a device: receives frames, sends frames and delivers events.
  *
  * Programs see the completions of a round only after its ACKs have been transmitted: see
  * docs/decisions/0039.
@@ -32,7 +31,7 @@ static uint32_t receive(struct uro_device *device, uro_time now)
     return count;
 }
 
-/* Captures the frames that the engine sent to itself and has received. Returns their number. */
+/* Captures the frames that the engine has sent to itself. Returns their number. */
 static uint32_t capture_local(struct uro_device *device, uro_time now)
 {
     uint32_t count;
@@ -78,8 +77,8 @@ static bool has_local_frames(const struct uro_device *device)
     return count > 0;
 }
 
-/* Sends the frames of the engine. Returns the number of frames that the port sent. Adds the number
- * of frames to this device itself to @local; they need no space on the link. */
+/* Sends the frames of the engine. Returns the number of frames that left the engine. Adds the
+ * number of frames to this device itself to @local; they need no space on the link. */
 static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *local)
 {
     uint32_t sent = 0;
@@ -329,8 +328,8 @@ static uint64_t completions(const struct uro_device *device)
 }
 
 /* Receives until the peer's WRITE changes the count @served. Receives once more after the time
- * limit, because the peer may have run on this processor. Returns the number of frames. Engine lock
- * held. */
+ * limit, because the peer may have run on this processor. Returns the number of frames received.
+ * Engine lock held. */
 static uint32_t await_reply(struct uro_device *device, uint64_t served)
 {
     struct uro_sched_vars vars = uro_sched_load(&device->shared);

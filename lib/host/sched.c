@@ -4,11 +4,10 @@
  * Takeover. The balance counts rounds that received something.
  *
  *   state    event                                                    next
- *   CALLERS  the thread received a peer's memory access, and the      balance + 2,
- *            program did not poll an empty CQ before                  THREAD from 8 on
- *   CALLERS  any other round that received something                  balance - 1
+ *   any      the thread received a peer's memory access, and the      balance + 2,
+ *            program did not poll an empty CQ twice before            THREAD from 8 on
+ *   any      any other round that received something                  balance - 1, CALLERS at 0
  *   any      the program will wait for an event                       balance = 64, THREAD
- *   THREAD   a caller received frames, or could have received them    balance - 1, CALLERS at 0
  *
  *   CALLERS: The thread only checks at growing intervals whether the program is silent, and frames
  *   do not wake the thread. A program is silent if its last poll and its last post are older than
@@ -24,7 +23,8 @@
  * Send coalescing.
  *
  *   state    event                                                          next
- *   IDLE     post soon after a send; the program is expected to poll soon   HOLDING
+ *   IDLE     post soon after a send; the program is expected to poll soon,  HOLDING
+ *            or is in a long burst of posts
  *   HOLDING  post, under the same conditions; fewer than 32 posts wait      HOLDING
  *   HOLDING  a round of a caller                                            IDLE, all are sent
  *
@@ -246,7 +246,7 @@ void uro_sched_on_reply(struct uro_sched *sched, bool came)
     score_reply(sched, came ? 1 : -URO_REPLY_MISSED);
 }
 
-/* Only sends of one or two frames are timed. The value decays while there are no such sends. */
+/* Only sends of one or two frames are timed. Each other send lowers the value by an eighth. */
 void uro_sched_on_send(struct uro_sched_vars *vars, uro_time began, uro_time ended)
 {
     uro_time cost = began == 0 ? vars->send_cost - vars->send_cost / 8 : ended - began;
@@ -312,7 +312,7 @@ static void learn_received(struct uro_sched *sched, struct uro_sched_vars *vars,
 }
 
 /* Returns whether the thread runs once more instead of sleeping. The thread does not spin after an
- * event, because the program that wakes often needs this processor. */
+ * event, because the woken program often needs this processor. */
 static bool spins(struct uro_sched *sched, const struct uro_sched_vars *vars,
                   const struct uro_sched_thread_round *round)
 {

@@ -2,8 +2,8 @@
 /* sched.h - decides which thread runs the engine of a device, and when.
  *
  * The functions only decide. They use no clock, no lock, no atomic variable and no system call.
- * progress.c (callers of verbs) and service.c (the service thread) report events and carry out the
- * decisions. sched.c has the state tables.
+ * progress.c and round.c (callers of verbs), service.c (the service thread) and waiter.c (threads
+ * that wait for events) report events and carry out the decisions. sched.c has the state tables.
  *
  *   takeover         whether the calls of the program or the service thread run the engine
  *   service role     whether the service thread or a thread that waits for an event serves the
@@ -12,9 +12,9 @@
  *   awaited reply    whether a poll that received an ACK waits for the peer's WRITE
  *
  * The state is in two structs. The engine lock protects struct uro_sched, except for the members
- * that only one thread uses. struct uro_sched_vars is a copy of variables that other
- * threads write at any time. A function changes the copy. Its caller then stores the members that
- * the function's comment names.
+ * that only one thread uses. struct uro_sched_vars is a copy of variables that other threads write
+ * at any time. A function changes the copy. Its caller then stores the members that the function's
+ * comment names.
  */
 #pragma once
 
@@ -55,13 +55,13 @@ struct uro_sched_vars {
     uro_time silence; /* learned time without a call after which the program counts as silent, ns */
     uro_time poll_round_at; /* end of the last round of a caller that polled */
     uro_time post_round_at; /* end of the last round of a caller that sent posted requests */
-    uro_time polled_at;     /* time of the last poll, with or without a round */
-    uro_time contended_at;  /* first failed poll since the thread's last round; 0: none */
-    uro_time wake_at;       /* time when the sleeping service thread wakes; 0: it is awake */
+    uro_time polled_at;     /* time of the last poll that ran a round or found a completion */
+    uro_time contended_at;  /* first poll that got no lock since the thread's last round; 0: none */
+    uro_time wake_at;       /* time when the thread with the service role wakes; 0: it is awake */
     uro_time send_cost;     /* recent time of sending one or two frames, ns */
     uint32_t held_posts;    /* posts that wait for a later call */
     uint32_t post_burst;    /* approximate number of posts since the last poll or pause */
-    uint32_t empty_polls;   /* polls in a row that got no completion, or did not get the lock */
+    uint32_t empty_polls;   /* polls in a row that found no completion and received no frame */
     bool caller_in_round;
 };
 
@@ -71,10 +71,10 @@ struct uro_sched {
     bool call_per_send; /* property of the port: each send needs a system call */
 
     /* Members that the engine lock protects. */
-    uint64_t served;       /* peer requests without a completion here, at the last check */
+    uint64_t served;       /* peers' WRITEs, READs and atomics when the thread last received */
     int reply_score;       /* above 0: a poll that received an ACK waits for the peer's WRITE */
     uint32_t empty_rounds; /* rounds of callers in a row that received nothing */
-    bool took_over; /* the service thread ran an empty round, and no caller has run a round since */
+    bool took_over; /* the thread ran a round without being `needed`, and no caller came since */
     bool event_delivered; /* an event was delivered: a program may be waking up */
 
     /* Members that only the thread with the service role uses. */
@@ -143,9 +143,9 @@ URO_NODISCARD struct uro_sched_caller_result uro_sched_on_caller_done(
     struct uro_sched *sched, struct uro_sched_vars *vars,
     const struct uro_sched_caller_round *round);
 
-/* Returns whether a poll that received frames waits for the peer's WRITE. @completed: the poll
- * delivered a completion. @served_before, @served_now: number of peer requests that
- * completed nothing here, before the poll and now. */
+/* Returns whether a poll that ran a round waits for the peer's WRITE. @completed: the poll
+ * delivered a completion. @served_before, @served_now: number of WRITEs, READs and atomics of
+ * peers, before the poll and now. */
 URO_NODISCARD enum uro_reply uro_sched_reply(const struct uro_sched *sched, bool completed,
                                              uint64_t served_before, uint64_t served_now);
 /* Returns the time until which such a poll waits. */
@@ -159,15 +159,15 @@ void uro_sched_on_send(struct uro_sched_vars *vars, uro_time began, uro_time end
 
 /* ---- events of the service thread ----------------------------------------- */
 
-/* Decides for the service thread after it woke: RUN, or SLEEP while callers run the engine. Changes
- * no member of @vars. */
+/* Decides before each round of the service thread: RUN, or SLEEP while callers run the engine.
+ * Changes no member of @vars. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_thread(struct uro_sched *sched,
                                                             const struct uro_sched_vars *vars,
                                                             uro_time now);
 
 struct uro_sched_thread_round {
     uro_time began, ended;
-    uint64_t served; /* peer requests so far without a completion here */
+    uint64_t served; /* WRITEs, READs and atomics of peers so far */
     uint32_t received;
     uint32_t moved; /* frames received and sent */
 };
@@ -213,7 +213,7 @@ void uro_sched_on_role_taken(struct uro_sched_vars *vars);
 struct uro_sched_role_end {
     uro_time now;
     uro_time thread_wake_at; /* when the service thread wakes */
-    bool rung;               /* the doorbell of the engine was rung */
+    bool rung;               /* the engine's doorbell was rung, or wake_at has changed */
     bool others_wait;        /* other threads wait for events */
 };
 

@@ -14,7 +14,8 @@
  *   THREAD_ASLEEP  WAITER_AWAKE   a thread that begins to wait for an event
  *   WAITER_AWAKE   WAITER_ASLEEP  that thread, before it sleeps
  *   WAITER_ASLEEP  WAITER_AWAKE   that thread, after it slept
- *   WAITER_AWAKE   THREAD_ASLEEP  that thread, when it has its event
+ *   WAITER_AWAKE   THREAD_ASLEEP  that thread, when its wait ends
+ *   WAITER_ASLEEP  THREAD_ASLEEP  that thread, when it is cancelled
  *   WAITER_ASLEEP  THREAD_AWAKE   the service thread, when that thread does not wake in time: a
  *                                 signal handler runs, or has left the wait by longjmp()
  */
@@ -119,7 +120,7 @@ static bool announce_sleep(struct uro_runner *runner, struct uro_service_sleep *
         .link_interval =
             uro_show_in_progress(device) ? URO_SHOW_INTERVAL : uro_round_link_interval(device),
         .link_up = device->link_up,
-        /* The descriptor of a dead link may be readable for ever. */
+        /* The descriptor of a link that is down may be readable for ever. */
         .has_descriptor = (device->link_up || uro_port_has(device->port, URO_PORT_WAKES_DOWN)) &&
                           read_descriptors(runner),
     };
@@ -217,7 +218,7 @@ static bool work(struct uro_runner *runner, struct uro_service_sleep *sleep)
 
     uro_progress_lock(device);
     sleep->now = uro_device_now();
-    if (device->closed) { /* the port was removed */
+    if (device->closed) { /* the device has ended */
         (void)pthread_mutex_unlock(&device->mutex);
         sleep->until = sleep->now + URO_LINK_CHECK_INTERVAL;
         return true;
@@ -328,7 +329,7 @@ static bool publish_sleep_without_role(struct uro_device *device, uro_time now, 
 {
     atomic_store(&device->shared.thread_wake_at, until);
     if (uro_service_has_waiter(device))
-        return true; /* it reads thread_wake_at when it returns the role */
+        return true; /* the waiting thread reads thread_wake_at when it returns the role */
     atomic_store(&device->shared.wake_at, until);
     atomic_thread_fence(memory_order_seq_cst);
     return until <= now + URO_ROLE_GRACE && !uro_engine_rung(device->engine);

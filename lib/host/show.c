@@ -66,7 +66,7 @@ void uro_show_state(struct uro_device *device, enum uro_stats_state state)
         return;
     const bool up = device->link_up || (device->awaits_peer && !device->link_was_up);
     atomic_store_explicit(&page->link_up, up,
-                          memory_order_relaxed); /* the same value as uro_device_link_up() */
+                          memory_order_relaxed); /* uro_device_link_up() of a single engine */
     atomic_store_explicit(&page->speed, device->speed, memory_order_relaxed);
     atomic_store_explicit(&page->mtu, device->port->mtu, memory_order_relaxed);
     atomic_store_explicit(&page->header.state, state, memory_order_release);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unmapped.c - see device.h for the contract.
  *
- * The handler repairs a fault in two cases. In the first case, the thread is in a round of a
+ * The handler handles a fault itself in two cases. In the first case, the thread is in a round of a
  * device, nothing is mapped at the address, and the page has bytes of a region that is not
  * on-demand. In the second case, the thread copies on-demand memory in uro_unmapped_attempt(), and
  * the address is inside that memory. The handler passes all other faults to the handler that was

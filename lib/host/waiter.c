@@ -32,7 +32,7 @@ struct wait {
     bool has_role;
     bool interrupted;
     int woken;        /* result of the last ppoll(), or -errno */
-    uro_time busy_at; /* first round since the last ppoll(); 0: none */
+    uro_time busy_at; /* time of the first round since the last ppoll(); 0: none */
 };
 
 /* ---- signals ---------------------------------------------------------------- */
@@ -141,7 +141,8 @@ static bool move_role(struct uro_device *device)
     return moved;
 }
 
-/* Takes the service role, unless other threads wait too. */
+/* Takes the service role. Returns false if other threads wait too, if the service thread keeps the
+ * role, or if the device ends. */
 static bool take_role(struct wait *wait)
 {
     struct uro_device *device = wait->device;
@@ -229,8 +230,8 @@ static void sleep_with_role(struct wait *wait, const struct uro_service_sleep *s
 }
 
 /* Returns whether the thread must check its descriptors and signals although the engine is busy.
- * Otherwise traffic without a pause would delay these checks for ever. Sets *@sleep to a sleep of
- * no length. */
+ * Otherwise traffic without a pause would delay these checks for ever. If it returns true, sets
+ * *@sleep to a sleep of no length. */
 static bool must_look(struct wait *wait, struct uro_service_sleep *sleep, uro_time until)
 {
     const uro_time now = sleep->now;
@@ -328,8 +329,8 @@ static uro_time earlier(uro_time a, uro_time b)
 }
 
 /* Runs the engine until a descriptor is ready, a signal comes or the time @until. Returns the
- * result of poll(), or -errno. If the service thread took the role, returns 0 with wait->has_role
- * false. */
+ * number of ready descriptors, or -errno. Also returns 0 if the device ends, or if the service
+ * thread took the role; wait->has_role is then false. */
 static int run_until_ready(struct wait *wait, uro_time until)
 {
     struct uro_device *device = wait->device;

@@ -23,9 +23,9 @@ void uro_device_wait_end(void *device);
 
 /* Waits for an event of @source, and runs the engine while it waits, so that a frame wakes the
  * program directly. Returns the event, or NULL. If *@interrupted is true after NULL, a signal
- * handler without SA_RESTART ran. If it is false, another thread runs the engine, and the caller
- * must block on the descriptor. A cancellation point. Call between uro_device_wait_begin() and
- * uro_device_wait_end(). */
+ * handler without SA_RESTART ran. If *@interrupted is false after NULL, another thread runs the
+ * engine or the device ends, and the caller must block on the descriptor. A cancellation point.
+ * Call between uro_device_wait_begin() and uro_device_wait_end(). */
 const void *uro_device_wait(struct uro_device *device, const struct uro_event_source *source,
                             bool *interrupted);
 
@@ -33,8 +33,8 @@ const void *uro_device_wait(struct uro_device *device, const struct uro_event_so
 #define URO_WAIT_FDS_MAX 8u
 
 /* Waits like ppoll() for @count descriptors, and runs the engine while it waits. Returns false if
- * another thread runs the engine, or if there are too many descriptors. Then the caller must wait
- * itself. @ms is the time limit, or -1. @mask has the signals that are blocked during the wait, or
+ * another thread runs the engine, the device ends, or there are too many descriptors. Then the
+ * caller must wait itself. @ms: time limit; -1: none. @mask has the signals that are blocked, or
  * is NULL. *@ready is the result of the wait, or -errno. A cancellation point. Call between
  * uro_device_wait_begin() and uro_device_wait_end(). */
 bool uro_device_wait_fds(struct uro_device *device, struct pollfd *fds, nfds_t count, int ms,
