@@ -20,7 +20,7 @@
 
 #define BACKLOG   64
 #define TRIES     2000u  /* maximum attempts, one in 1 ms, while the previous broker ends */
-#define OLD_TRIES 10000u /* maximum attempts, one in 1 ms, while its members close their sockets */
+#define OLD_TRIES 10000u /* maximum attempts, one in 1 ms, while old members close their sockets */
 #define HELD_MOST 65536u /* more packets and reports than a socket's buffer holds */
 
 /* ---- sockets ------------------------------------------------------------ */
@@ -181,9 +181,9 @@ static bool asked_to_end(const struct uro_broker *broker)
 }
 
 /* Returns whether the other broker, which has the lock, is running. A running broker accepts this
- * connection, sees that it has ended, restarts its idle time, and closes it. A broker that is
- * starting or ending refuses or resets the connection. A broker that does not react within the
- * timeout still has the address. */
+ * connection, sees that the connection has ended, restarts its idle time, and closes the
+ * connection. A broker that is starting or ending refuses or resets the connection. A broker that
+ * does not react within the timeout counts as running. */
 static bool other_serves(const struct sockaddr_un *name)
 {
     const struct timeval patience = { .tv_sec = 2 };
@@ -203,7 +203,7 @@ static bool other_serves(const struct sockaddr_un *name)
 
 /* Takes the lock of the address in @directory. Returns 1 with the lock. Returns 0 if another
  * running broker has the lock. Returns -EWOULDBLOCK if the broker with the lock neither runs nor
- * ends, or -ENAMETOOLONG. */
+ * ends, -ENAMETOOLONG, or another -errno. */
 static int lock_there(struct uro_broker *broker, const struct uro_hub_directory *directory)
 {
     const struct timespec nap = { .tv_nsec = 1000000 };
@@ -226,8 +226,9 @@ static int lock_there(struct uro_broker *broker, const struct uro_hub_directory 
 }
 
 /* Takes the lock in the first usable directory, unless another broker has the lock in any
- * directory. Returns the result of lock_there(), -ENOENT if there is no directory, or -EPERM if
- * another user owns the only directory or may write to it. Copies that directory to @directory. */
+ * directory. Returns the result of lock_there(). If no directory is usable, returns the first error
+ * that is not -ENOENT, or else -ENOENT. With -EPERM, another user owns *@directory or may write to
+ * it. */
 static int lock_anywhere(struct uro_broker *broker, struct uro_hub_directory *directory)
 {
     int result = -ENOENT;
@@ -521,8 +522,8 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
 /* ---- ICMP errors ------------------------------------------------------------ */
 
 /* The kernel does not examine the packet that an ICMP message quotes, and reports the error to any
- * of the sockets. So the broker passes the report to every member. A member ignores reports about
- * destinations that it does not use. */
+ * of the sockets. So the broker passes the report to every other member. A member ignores reports
+ * about destinations that it does not use. */
 
 #define AT_ONCE     64u  /* reports read from one socket in a row */
 #define SECOND_MOST 100u /* maximum number of reports in a second, because ICMP is easy to forge */

@@ -3,8 +3,8 @@
  *
  * The broker makes a socket for each QPN prefix, gives the sockets to the processes, and keeps a
  * descriptor of each socket. So if a process dies, the sockets keep their order in the kernel, and
- * the filter stays right. The broker itself receives only packets to queue pair 1, and the ICMP
- * errors of sockets that no process has.
+ * the filter stays right. The broker reads its own socket, which gets the packets to queue pair 1,
+ * and the ICMP errors of sockets that no process has.
  *
  *   broker.c             the listener, the sockets, and the processes that have them; decides which
  *                        process gets a datagram or an ICMP error
@@ -27,7 +27,7 @@ struct uro_broker_member {
 struct uro_broker {
     struct uro_gid address;
     struct sockaddr_un name; /* address of the listener */
-    int lock;                /* lock on the file next to the listener; -1: another broker has it */
+    int lock;                /* lock on the file next to the listener; -1: none */
     int claim; /* socket whose name shows that the user has a broker of the address; -1: none */
     char lock_path[URO_HUB_DIRECTORY_PATH_MAX];
     char users_path[URO_HUB_DIRECTORY_PATH_MAX]; /* path of the lock that each `uroce run` shares */
@@ -37,8 +37,8 @@ struct uro_broker {
     struct uro_broker_member members[URO_QPN_PREFIXES];
     uint32_t member_count;
     struct uro_broker_disconnect *disconnect; /* the connections of members */
-    int64_t reports_since;                    /* s */
-    uint32_t reports;                         /* reports that were passed on in that second */
+    int64_t reports_since;                    /* second of the last ICMP report */
+    uint32_t reports;                         /* ICMP reports in that second */
     int64_t (*clock_s)(void);                 /* returns the monotonic time in seconds */
 };
 
@@ -49,8 +49,8 @@ URO_NODISCARD int uro_broker_open(struct uro_broker *broker, const struct uro_gi
 void uro_broker_close(struct uro_broker *broker);
 
 /* Runs the broker until there has been no member for @idle_ms (-1: for ever), and no program that
- * `uroce run` started is alive. Ends earlier if there is no member, and a process of the same user
- * with another XDG_RUNTIME_DIR needs the address. */
+ * `uroce run` started is alive. With a time limit, and without members and such programs, ends
+ * earlier if a process of the same user with another XDG_RUNTIME_DIR needs the address. */
 void uro_broker_serve(struct uro_broker *broker, int idle_ms);
 
 /* ---- for broker*.c only -------------------------------------------------- */
@@ -68,7 +68,7 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
 /* Allocates the state. Returns NULL when there is no memory. */
 struct uro_broker_disconnect *uro_broker_disconnect_open(void);
 void uro_broker_disconnect_close(struct uro_broker_disconnect *disconnect);
-/* Records the connection or request in a message of @peer that the broker passes on to member
+/* Updates the connections and requests after a message of @peer that the broker passes on to member
  * @prefix. 0: no member gets the message. */
 void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32_t prefix,
                                 const struct uro_gid *peer, const struct uro_cm_msg *msg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ip_id.h - the IPv4 identification and the DF bit next to it. The ICRC covers them, but a UDP
- * socket can neither set nor read them.
+ * socket does not show them, and cannot set the identification.
  *
  * A CRC is linear. If bytes of a packet change by a difference, the CRC register changes by the CRC
  * of this difference alone. So a register can be converted from one identification to another.
@@ -12,7 +12,7 @@
 
 /* Identification pattern of a sender. All zero at first. */
 struct uro_ip_id_history {
-    uint32_t plain;   /* consecutive packets that followed uroce's pattern */
+    uint32_t plain;   /* packets with uroce's pattern since another packet was accepted */
     uint32_t foreign; /* consecutive packets that were rejected because they did not follow it */
 };
 
@@ -37,6 +37,6 @@ URO_NODISCARD bool uro_ip_id_solve(uint32_t difference, uint32_t behind, uint16_
                                    bool *fragmentable);
 
 /* Records one more packet of a sender. @plain: the packet has DF and an identification below
- * URO_IP_ID_BATCH. Once a sender has followed this pattern, deviating packets are rejected until it
- * has clearly changed. Returns false to reject the packet. */
+ * URO_IP_ID_BATCH. Once a sender has followed this pattern for long, deviating packets are rejected
+ * until the sender has clearly changed. Returns false to reject the packet. */
 URO_NODISCARD bool uro_ip_id_accept(struct uro_ip_id_history *habit, bool plain);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* network_error.h - handles ICMP errors about undelivered packets. Keeps the error "port
- * unreachable" for the engine. Prints the other errors with verbose=yes, and once also a small MTU
- * of a path. The transport detects losses without these reports.
+ * unreachable" for the engine. Prints errors with verbose=yes. Prints a small MTU of a path once,
+ * also without verbose=yes. The transport detects losses without these reports.
  *
  * The kernel does not examine the packet that an ICMP error quotes. On a shared address, the kernel
  * reports the error to any of the sockets. So each process sends its reports to the broker, and the
@@ -36,7 +36,7 @@ void uro_network_error_receive(struct uro_sock *sock, const struct uro_hub_heade
 /* ---- recent destinations ----------------------------------------------- */
 
 /* Recent destinations of a process. On a shared address a process gets reports about the packets of
- * all processes, and ignores reports about destinations that it does not use. */
+ * all processes, and prints no reports about destinations that it does not use. */
 
 #define URO_RECENT_PEERS_MAX 256u /* slots; a newer destination replaces an older one in its slot */
 

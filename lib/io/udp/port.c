@@ -134,8 +134,8 @@ static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]
 
 _Static_assert(2 * URO_UDP_SOCKS_MAX + 1 <= URO_PORT_FDS_MAX, "sockets, their brokers, and groups");
 
-/* Takes all error reports, because a pending report would end a poll() at once. Returns whether no
- * frame is waiting. */
+/* Takes all error reports, because a pending report would end a poll() at once. Returns whether
+ * neither a frame nor a report was waiting. */
 static bool look(struct uro_udp_port *udp)
 {
     struct pollfd looks[URO_PORT_FDS_MAX];

@@ -23,7 +23,7 @@
 #define FLAG_DF      0x4000u
 #define BATCH        32u
 #define SEEN         65536u /* entries of the table, one for each identification */
-#define REST_AFTER   256u   /* consecutive packets with uroce's IP IDs, after which the tap rests */
+#define REST_AFTER   256u   /* packets with uroce's IP IDs after which the tap rests */
 #define NOWHERE      0xe0000000 /* 224.0.0.0, the destination of no packet */
 #define BUFFER_BYTES (8 * 1024 * 1024)
 
@@ -32,7 +32,7 @@ struct uro_raw_tap {
     struct uro_gid address;
     bool rests;
     bool never_rests;
-    bool proven;    /* the tap has found a packet since it woke, so it gets all packets */
+    bool proven;    /* the tap has found a requested packet; from then on it does not rest */
     uint32_t plain; /* packets with uroce's IP IDs since the tap woke; see REST_AFTER */
     uint32_t *seen; /* SEEN slots, each with the hash of the last header; 0: none */
     struct mmsghdr messages[BATCH];

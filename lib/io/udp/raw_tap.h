@@ -35,9 +35,9 @@ enum uro_raw_tap_answer {
 };
 
 /* Opens a raw tap for an IPv4 @sock, if @rule accepts packets of other senders. The tap receives
- * all packets to the address, or on a shared address the packets to the QPN prefix of the process.
- * Returns false with errno if the raw socket cannot be opened. @sock also works without a raw tap.
- * uro_sock_close() closes the tap. */
+ * RoCE packets to the address that do not follow uroce's pattern. On a shared address, it receives
+ * only those to the QPN prefix of the process and to prefix 0. Returns false with errno if the raw
+ * socket cannot be opened. @sock also works without a raw tap. uro_sock_close() closes the tap. */
 bool uro_raw_tap_open(struct uro_sock *sock, enum uro_ip_id_rule rule);
 void uro_raw_tap_close(struct uro_raw_tap *raw_tap);
 
@@ -46,8 +46,8 @@ void uro_raw_tap_close(struct uro_raw_tap *raw_tap);
 enum uro_raw_tap_answer uro_raw_tap_ask(struct uro_raw_tap *raw_tap,
                                         const struct uro_raw_tap_header *header);
 
-/* Counts one more packet with uroce's pattern. The tap stops after REST_AFTER consecutive packets,
- * if it has not seen a requested packet. */
+/* Counts one more packet with uroce's pattern. The tap stops after REST_AFTER such packets, if it
+ * has not found a requested packet, and @rule of uro_raw_tap_open() was not URO_IP_ID_FULL. */
 void uro_raw_tap_count_plain(struct uro_raw_tap *raw_tap);
 /* Starts the tap again after a packet without uroce's pattern. The tap has not seen packets that
  * are already in the UDP socket. */

@@ -21,10 +21,10 @@
 
 #define UDP_OPTION_GRO 104
 #define DATAGRAM_MAX   65536u
-#define HEADROOM       64u /* before each slot, for Ethernet, IPv6 and UDP headers */
+#define HEADROOM       64u /* bytes before each slot, for Ethernet, IPv6 and UDP headers */
 #define REGION         (DATAGRAM_MAX + URO_RX_SEGMENTS * HEADROOM)
 #define SLOT_WHOLE     DATAGRAM_MAX /* one slot for a message; fewer slots cost the kernel less */
-#define UNJOINED_MANY  256u         /* calls in a row without coalesced packets */
+#define UNJOINED_MANY  256u         /* calls without coalesced packets before SLOT_WHOLE is used */
 #define FITTED_MOST    (128u << 10) /* bytes that may be moved before the slots change their size */
 #define SLOT_LEAST     1024u        /* so that URO_RX_SEGMENTS slots hold a datagram */
 #define AT_IPV4_IDENT  4u

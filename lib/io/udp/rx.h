@@ -3,14 +3,13 @@
  *
  * The kernel may coalesce consecutive packets of one size (UDP GRO). The kernel writes such a
  * message into slots of the size of most packets. Each slot has space for headers before it, so
- * most payload is not copied again. The first and the last packet of an RDMA message have other
- * sizes, and the kernel does not coalesce them with MIDDLE packets. While no packets are coalesced,
- * a datagram has one slot.
+ * most payload is not copied again. The first and the last packet of an RDMA message may have other
+ * sizes. While no packets are coalesced, a datagram has one slot.
  *
  * Over IPv4, a socket does not show the identification, which the ICRC covers. The pattern of uroce
  * is known (ip_id.h). For another sender, the identification is computed from the ICRC, and the raw
  * tap shows whether the packet had this identification. Without a raw tap, only 15 of the 32 bits
- * of protection remain, and a sender that has always followed uroce's pattern must keep to it.
+ * of protection remain, and a sender that has followed uroce's pattern for long must keep to it.
  */
 #pragma once
 
@@ -74,5 +73,5 @@ URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock);
 /* Makes ICMP frames from the reports @undelivered, if all earlier frames have been lent. */
 void uro_rx_take_undelivered(struct uro_rx *rx, struct uro_undelivered *undelivered);
 
-/* Lends at most @max frames until the next uro_rx_take(). Returns their number. */
+/* Lends at most @max frames until the next uro_rx_take...(). Returns their number. */
 uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t max);

@@ -66,8 +66,8 @@ static int call_broker(struct uro_share *share, const struct uro_gid *address)
 }
 
 /* Receives the answer to HELLO, and in @sock the attached socket, or -1. Returns 0. Returns -EAGAIN
- * if there is no answer yet, -EMFILE if this process has no free descriptor for the socket, -EPROTO
- * if the record is not an answer, or another -errno. */
+ * if there is no answer yet, -EMFILE if this process has no free descriptor for the socket, or
+ * -EPROTO if the record is not an answer. */
 static int receive_reply(int fd, struct uro_hub_header *reply, int wait_ms, int *sock)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];

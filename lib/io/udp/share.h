@@ -36,8 +36,9 @@ URO_NODISCARD enum uro_share_result uro_share_ask(struct uro_share *share,
                                                   int wait_ms,
                                                   char error[static URO_PORT_ERROR_MAX]);
 
-/* Waits at most @wait_ms for the answer. After JOINED the socket is in @sock. After TAKEN and
- * REFUSED a sentence is in @error, and the broker may be asked again. */
+/* Waits at most @wait_ms for the answer. After JOINED the socket is in *@sock. After TAKEN and
+ * REFUSED a sentence is in @error, and the broker may be asked again. Returns ASKED only if
+ * @wait_ms is 0. */
 URO_NODISCARD enum uro_share_result uro_share_answer(struct uro_share *share, int wait_ms,
                                                      int *sock,
                                                      char error[static URO_PORT_ERROR_MAX]);

@@ -81,8 +81,8 @@ static int get(int fd, int level, int option)
 
 /* Sets the IP options. PROBE sets DF, and ignores ICMP "fragmentation needed" messages, which any
  * host can forge. With DF on an unconnected socket, the identification is 0, or for segments 0, 1,
- * 2 ... The UDP checksum is left out, also over IPv6, because the ICRC protects the packet. Most
- * RoCE senders do that. */
+ * 2 ... Most RoCE senders leave out the UDP checksum, also over IPv6, because the ICRC protects the
+ * packet. The socket accepts such packets. */
 static bool set_network_options(int fd, bool v6)
 {
     if (v6)

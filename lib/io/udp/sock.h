@@ -31,11 +31,11 @@ struct uro_sock {
     int fd;                              /* -1: the broker of the address has ended */
     struct uro_share *share;             /* connection to the broker of a shared address, or NULL */
     struct uro_raw_tap *raw_tap;         /* raw tap that receives the IP headers, or NULL */
-    struct uro_undelivered *undelivered; /* collects reports for the connection manager, or NULL */
+    struct uro_undelivered *undelivered; /* collects reports for the engine, or NULL */
     const struct uro_recent_peers *recent_peers; /* recent destinations; NULL: unknown */
     bool verbose;                                /* print all errors */
     bool group;                                  /* the address is a multicast group */
-    int printed_error;                           /* last printed error of a send */
+    int printed_error;                           /* last error of a send */
     bool printed_narrow;                         /* the small MTU of a path was printed */
     bool reported_down;                          /* link_up() has reported the end of the broker */
     bool absent;                                 /* the address is absent: addresses.c */
@@ -74,8 +74,8 @@ int uro_sock_make(bool v6);
  * the port. Returns the socket, or -errno. */
 URO_NODISCARD int uro_sock_try_bind(const struct uro_gid *address, bool shared);
 
-/* Does the same, and prepares the socket for multicast. Returns the socket, or -1 with a sentence
- * in @error. */
+/* Calls uro_sock_try_bind(), and prepares the socket for multicast. Returns the socket, or -1 with
+ * a sentence in @error. */
 URO_NODISCARD int uro_sock_bind(const struct uro_gid *address, bool shared,
                                 char error[static URO_PORT_ERROR_MAX]);
 
@@ -84,8 +84,7 @@ void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address
                     const struct uro_sock_options *options);
 
 /* Makes the kernel poll the NIC for @us microseconds before it returns that there is no message
- * (SO_BUSY_POLL). 0 changes nothing. If the process has no permission, returns false, and @error
- * says what to do. */
+ * (SO_BUSY_POLL). 0 changes nothing. On failure returns false with a sentence in @error. */
 bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static URO_PORT_ERROR_MAX]);
 
 /* Closes the socket and its raw tap. */

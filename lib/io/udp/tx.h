@@ -29,7 +29,7 @@ struct uro_udp_tx {
     uint32_t first;
     uint32_t count;
     uint64_t dropped;
-    struct uro_recent_peers recent_peers; /* recent destinations of shared addresses */
+    struct uro_recent_peers recent_peers; /* recent destinations of packets from shared addresses */
 };
 
 /* Allocates the buffers. @socks remains property of the caller. Returns false when there is no

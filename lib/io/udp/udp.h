@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* udp.h - internal interfaces of a port over UDP sockets, for lib/io/udp only.
  *
- * RoCEv2 is UDP from and to port 4791, so one socket for each address carries the packets, and the
- * kernel does the work of ARP and neighbour discovery. The engine still reads and writes whole
- * frames. A socket does not deliver Ethernet, IP and UDP headers, so this port makes them.
+ * RoCEv2 is UDP to port 4791, so one socket for each address carries the packets, and the kernel
+ * does the work of ARP and neighbour discovery. The engine still reads and writes whole frames. A
+ * socket does not deliver Ethernet, IP and UDP headers, so this port makes them.
  *
  *   port.c             opens and closes the port
  *   link_options.c     name and options of a link
@@ -65,7 +65,7 @@ struct uro_udp_port {
     uint32_t mtu_then;              /* minimum MTU of the interfaces at opening; 0: unknown */
     struct uro_groups groups;
     struct uro_undelivered undelivered;
-    uint32_t rounds;   /* calls of receive(); every 16th call also reads from the brokers */
+    uint32_t rounds;   /* calls of receive(); every 16th call also reads from brokers and groups */
     uint32_t unlooked; /* number of the next calls of arm() that skip the check for packets */
     struct uro_rx rx;
     struct uro_udp_tx tx;
