@@ -145,12 +145,12 @@ void uro_memif_send_disconnect(int control, const char *reason)
     (void)snprintf((char *)message.octets + URO_MEMIF_DISCONNECT_REASON, URO_MEMIF_REASON, "%s",
                    reason);
     bool sent = uro_memif_send_message(control, &message, -1);
-    (void)sent; /* fails if the other side has disconnected */
+    (void)sent; /* false if the other side has disconnected */
 }
 
 /* ---- connecting -------------------------------------------------------- */
 
-#define RETRY_MS     20   /* between connection attempts of a client */
+#define RETRY_MS     20   /* time between connection attempts of a client */
 #define HANDSHAKE_MS 1000 /* timeout for each step of the other side */
 
 int64_t uro_memif_now_ms(void)

@@ -9,8 +9,8 @@
 
 enum uro_memif_read_result { URO_MEMIF_NOTHING, URO_MEMIF_READ, URO_MEMIF_GONE };
 
-/* Sends @message, and @fd with it unless that is -1. Returns false when the other side has
- * disconnected. */
+/* Sends @message, with @fd unless @fd is -1. Returns false when the other side has disconnected or
+ * does not read its messages. */
 URO_NODISCARD bool uro_memif_send_message(int control, const struct uro_memif_message *message,
                                           int fd);
 

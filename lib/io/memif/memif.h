@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* memif.h - internal interfaces of a port over shared memory, for lib/io/memif only.
  *
- * Two processes of one machine share rings of buffers. The sender writes a frame into its buffer
- * and computes the ICRC in the same pass. The receiver reads the frame from that buffer. There is
- * no copy in between.
+ * Two processes of one machine share rings of buffers. The sender writes a frame into a buffer and
+ * computes the ICRC in the same pass. The receiver reads the frame from that buffer. There is no
+ * copy in between.
  *
  *   port.c     opens and closes the port; sleeping
  *   link_options.c  name and options of a link
@@ -63,7 +63,7 @@ struct uro_memif_queue {
     struct uro_memif_ring *ring; /* NULL: no ring yet */
     uint32_t slots;              /* a power of two */
     uint16_t next;               /* next slot to fill, or to read */
-    uint16_t done;               /* slots before it were returned */
+    uint16_t done;               /* slots before this slot were returned */
     int doorbell;                /* eventfd of the receiving side, or -1 */
     uint32_t *buffers;           /* client: offset of each slot's buffer */
     /* client, out: unused buffers; the last used buffer is on top, as it is still in the cache */
@@ -71,13 +71,13 @@ struct uro_memif_queue {
     uint32_t spare_count;
 };
 
-#define URO_MEMIF_WHOLE   512u                     /* shorter frames are always copied */
-#define URO_MEMIF_LONGEST (URO_PORT_MTU_MAX + 18u) /* longer frames are cut off */
+#define URO_MEMIF_WHOLE   512u                     /* bytes of a frame that is copied as a whole */
+#define URO_MEMIF_LONGEST (URO_PORT_MTU_MAX + 18u) /* longer received frames are cut off, bytes */
 
 struct uro_memif {
     struct uro_port port;
     struct uro_memif_options options;
-    uint32_t frame_max; /* longest frame sent */
+    uint32_t frame_max; /* longest frame that is sent, bytes */
     bool verbose;
 
     int epoll; /* descriptor that the sleeping thread waits for; the descriptors in it change */
@@ -93,11 +93,11 @@ struct uro_memif {
     const char *complaint; /* error of the other side: the connection must end; or NULL */
 
     struct uro_memif_listener
-        *listener;             /* server; NULL while another process has its socket name */
+        *listener;             /* server; NULL while another process has the socket name */
     bool waits;                /* waits for a socket name that another process has: listen.c */
     struct uro_memif *sibling; /* next interface at the same listener */
     bool taken;                /* the interface has a client; under the listener's lock */
-    int offered;               /* a client that a sibling accepted, or -1; listener's lock */
+    int offered;               /* connection of an accepted client, or -1; listener's lock */
     int called; /* server: eventfd, signalled when `offered` is set, to end a sleep */
 
     struct uro_memif_peer_fd peer_fd;
@@ -107,10 +107,10 @@ struct uro_memif {
     uint8_t *heads;       /* URO_MEMIF_WHOLE bytes for each lent frame */
     uint8_t *longest;     /* a received frame of several buffers, reassembled */
     uint8_t *longest_out; /* a frame to be split; `longest` may be lent */
-    uint32_t lent;        /* number of lent frames; keeps the memory mapped */
+    uint32_t lent;        /* number of lent frames; above 0, the memory stays mapped */
     uint32_t partial;     /* slots of a frame that is not complete yet */
     uint32_t idle;        /* receive() calls that found no frame */
-    uint64_t tx_dropped;  /* frames dropped: no peer, or its ring was full */
+    uint64_t tx_dropped;  /* frames that were not sent, without a peer or by an error */
 };
 
 static inline struct uro_memif *uro_memif_of(struct uro_port *port)

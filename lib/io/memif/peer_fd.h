@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* peer_fd.h - descriptors that the other side of a memif sent or shares. The other side cannot
- * block any function of this file.
+ * block any function of this file, unless uro_memif_peer_fd_waits() returns true.
  *
  * The other side may clear O_NONBLOCK of a shared eventfd and may fill its counter, at any time. So
- * a doorbell is never signalled with write(): the kernel signals it as the completion of an
- * asynchronous read of our own file, which cannot block. No thread reads a doorbell: a sleeping
+ * a doorbell is not signalled with write() if possible: the kernel signals it as the completion of
+ * an asynchronous read of our own file, which cannot block. No thread reads a doorbell: a sleeping
  * thread waits for its edge.
  *
  * A descriptor may also belong to a file system whose server does not answer (FUSE): stat, poll and

@@ -54,7 +54,7 @@ enum {
     URO_MEMIF_HELLO_NAME = 2,
     URO_MEMIF_HELLO_MIN_VERSION = 34, /* 2 */
     URO_MEMIF_HELLO_MAX_VERSION = 36, /* 2 */
-    URO_MEMIF_HELLO_MAX_REGION = 38,  /* 2: the highest region index; the next two: rings */
+    URO_MEMIF_HELLO_MAX_REGION = 38,  /* 2: highest region index; the next two: of a ring */
     URO_MEMIF_HELLO_MAX_TO_CLIENT = 40,
     URO_MEMIF_HELLO_MAX_TO_SERVER = 42,
     URO_MEMIF_HELLO_MAX_SLOTS_LOG2 = 44, /* 1 */

@@ -403,8 +403,8 @@ static bool cut_up(struct uro_memif *memif, uint8_t *memory, struct uro_memif_de
     return true;
 }
 
-/* Writes a frame to the ring. Returns false when the frame is too long, when no slot is free, or
- * when the buffers are unusable; then also sets memif->complaint. */
+/* Writes a frame to the ring. Returns false when the frame is too long or when no slot is free.
+ * Returns false and sets memif->complaint when the buffers are unusable. */
 static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t slots)
 {
     struct uro_memif_queue *out = &memif->out;
