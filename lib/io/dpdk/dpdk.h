@@ -137,7 +137,7 @@ struct uro_wait {
     enum uro_wait_source source;
     int epoll; /* the host waits on it; -1 when source is URO_WAIT_NONE */
     int fd;    /* the driver's descriptor inside the epoll set */
-    int news;  /* eventfd, signalled when the link changes, because that may undo arming */
+    int news;  /* eventfd, signalled when the link, a queue or the card changes; may undo arming */
     struct uro_interrupt interrupt; /* valid for URO_WAIT_INTERRUPT */
 };
 
@@ -168,7 +168,7 @@ void uro_remove_stop(struct uro_dpdk *dpdk);
 
 struct uro_dpdk_counters {
     uint64_t rx_dropped; /* frames that uro_mbuf_restore() drops */
-    uint64_t tx_dropped; /* no link, no buffer, or longer than the link allows */
+    uint64_t tx_dropped; /* frames not sent: no link, no buffer, or longer than the link allows */
 };
 
 struct uro_dpdk {

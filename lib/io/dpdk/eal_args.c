@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* eal_args.c - see eal_args.h.
  *
- * By default DPDK pins its caller, reserves hugepages, leaves files for other processes, and logs
- * to syslog. The arguments here turn all of that off, so that any verbs program, run by any user,
+ * By default DPDK pins its caller, needs hugepages, leaves files for other processes, and logs to
+ * syslog. The arguments here turn all of that off, so that any verbs program, run by any user,
  * works as before.
  */
 #define _GNU_SOURCE /* strsep */

@@ -30,7 +30,7 @@ void uro_filter_address(struct uro_dpdk *dpdk, bool alien)
         dpdk->filter.promiscuous = rte_eth_promiscuous_enable(dpdk->id) == 0;
 }
 
-/* A card may drop the frames of all VLANs that it was not told. QEMU's virtio-net does. */
+/* A card may drop the frames of all VLANs that are not in its filter. QEMU's virtio-net does. */
 void uro_filter_vlan(struct uro_dpdk *dpdk, uint16_t vlan)
 {
     struct rte_eth_dev_info info;

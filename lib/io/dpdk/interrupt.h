@@ -11,8 +11,8 @@
 
 #include "base/defs.h"
 
-/* Maximum sleeps in a row that leave frames without an interrupt. A single one is usual: the host
- * woke for another reason, and the interrupt was on its way. */
+/* After this many sleeps in a row that leave frames without an interrupt, the host polls. A single
+ * such sleep is usual: the host woke for another reason, and the interrupt was on its way. */
 #define URO_INTERRUPT_MISSED_MAX 8u
 
 struct uro_interrupt {

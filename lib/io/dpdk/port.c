@@ -237,7 +237,8 @@ static int check_card(const struct uro_link *link, char error[static URO_PORT_ER
     return 0;
 }
 
-/* Waits until the link of a card is up. Many programs give up when they find the port down. */
+/* Waits at most LINK_WAIT_MS until the link of a card is up. Many programs give up when they find
+ * the port down. */
 static void await_link(const struct uro_dpdk *dpdk)
 {
     struct rte_eth_link state;

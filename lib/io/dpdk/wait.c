@@ -2,12 +2,13 @@
 /* wait.c - sleeps until a frame arrives: one epoll descriptor for each port.
  *
  * The host waits on an epoll descriptor, which never changes, while the descriptors inside it
- * change with peers. A descriptor is inside only while the port is armed, so that the kernel does
- * not report every frame of a busy port.
+ * change with peers. The descriptors of af_xdp and tap are inside only while the port is armed, so
+ * that the kernel does not report every frame of a busy port.
  *
  *   af_xdp, tap              the socket or the character device itself; af_xdp: also that of
  *                            kernel_copies.c
- *   vhost-user, cards        DPDK's receive interrupts; polled while they do not arrive
+ *   vhost-user, virtio-user, DPDK's receive interrupts; polled while they do not arrive
+ *   cards, others
  *   ring, null, pcap         no descriptor: -1
  */
 #include "io/dpdk/dpdk.h"

@@ -161,7 +161,7 @@ static void ipv4(struct code *code, const struct uro_port_config *config)
 {
     set_label(code, FOUR);
     load(code, BPF_B, IPV4);
-    pass_unless(code, 0x45); /* RoCE has no options */
+    pass_unless(code, 0x45); /* RoCE packets have no IP options */
     load(code, BPF_B, IPV4_PROTOCOL);
     pass_unless(code, IPPROTO_UDP);
     load(code, BPF_H, IPV4_FRAGMENT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xdp.h - the XDP program of an af_xdp link. It takes RoCE packets to our addresses, in the
- * device's VLAN. The kernel keeps all other packets.
+/* xdp.h - the XDP program of an af_xdp link. It takes RoCE packets to our addresses and to groups,
+ * in the device's VLAN. The kernel keeps all other packets.
  *
  * libxdp's own program passes every frame to the socket, so the kernel can no longer use the
  * interface. Our program contains the addresses of the device, and belongs to a BPF link: the

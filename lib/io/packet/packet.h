@@ -15,7 +15,7 @@
 #include "io/packet/socket.h"
 #include "io/packet/tx.h"
 
-/* Options of a link. 0: the port chooses. */
+/* Options of a link. If `slot`, `slots` or `block` is 0, the port chooses it. */
 struct uro_packet_options {
     char iface[URO_IFACE_NAME_MAX];
     uint32_t slot;  /* size of a slot of the receive ring, in bytes */

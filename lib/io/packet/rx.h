@@ -2,7 +2,8 @@
 /* rx.h - lends the frames of the ring to the engine.
  *
  * A single frame is lent from its slot. Coalesced packets (wire/gso.h) are split into one frame for
- * each packet. The headers of the frame are made, and its payload is read in place.
+ * each packet. The headers of such a frame are made. The payload of a long data packet is read in
+ * place.
  */
 #pragma once
 
@@ -10,7 +11,7 @@
 #include "engine/port.h"
 #include "io/packet/socket.h"
 
-#define URO_PACKET_WHOLE 512u /* shorter packets are always copied */
+#define URO_PACKET_WHOLE 512u /* bytes of a coalesced packet that is always copied as a whole */
 
 /* Coalesced packets, some of which have not been lent yet. */
 struct uro_packet_several {
@@ -29,7 +30,7 @@ struct uro_packet_rx {
     uint8_t *heads;                    /* URO_PACKET_WHOLE bytes for each lent frame */
     uint8_t *whole;                    /* a packet copied as a whole */
     uint32_t lent;
-    uint64_t dropped; /* frames that were truncated, or coalesced from another protocol */
+    uint64_t dropped; /* frames that were truncated or could not be read */
 };
 
 /* Allocates the buffers. @rx uses the ring until it is closed. Returns false when there is no

@@ -82,8 +82,7 @@ void uro_packet_socket_teach(int fd, int interface, bool alien, bool qdisc_bypas
 {
     const int one = 1, bypass = qdisc_bypass;
     const int size = SEND_BUFFER;
-    /* Receives multicast, and packets to an address that is not the interface's own, until the
-     * socket is closed. */
+    /* Receives multicast, and with @alien packets to any address, until the socket is closed. */
     const struct packet_mreq want = { .mr_ifindex = interface,
                                       .mr_type = alien ? PACKET_MR_PROMISC : PACKET_MR_ALLMULTI };
 

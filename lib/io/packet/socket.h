@@ -14,8 +14,8 @@ URO_NODISCARD int uro_packet_socket(void);
  * packets, and then other packets (uro_packet_ring_renew). */
 bool uro_packet_socket_can_join(void);
 
-/* Sets options that an older kernel may lack. The port also works without them. @alien: the MAC
- * address of the port is not that of the interface. */
+/* Attaches the filter, and sets options. If an older kernel lacks an option, the port works without
+ * this option. @alien: the MAC address of the port is not that of the interface. */
 void uro_packet_socket_teach(int fd, int interface, bool alien, bool qdisc_bypass);
 
 /* Starts receiving from the interface. Returns 0 or -errno. */
@@ -56,7 +56,7 @@ struct uro_packet_slot {
     uint32_t segment; /* UDP payload of each coalesced packet, bytes; 0: single frame */
     bool odd;         /* cannot be read: coalesced but not UDP, or a tag that is not 802.1Q */
     bool unsummed;    /* the UDP checksum is missing, or the kernel has verified it */
-    bool tagged;      /* the kernel removed an 802.1Q tag; restored unless coalesced */
+    bool tagged;      /* the kernel removed a VLAN tag; restored unless packets are coalesced */
     uint16_t tag;
 };
 
