@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* faults.h - the faults that a user configures for one direction of a cable.
  *
- * The faults of a frame depend only on the seed and on the number of frames sent before.
+ * The faults of a frame depend only on these options and on the number of frames sent before.
  */
 #pragma once
 

@@ -34,8 +34,8 @@ uro_port_open_fn uro_cable_port_open;
 extern const struct uro_port_driver uro_cable_driver; /* faults.c */
 
 /* Changes the faults of the frames that the device @device sends. @options has options as in
- * faults.h, without "cable," and name=. Options that it does not have keep their values. With seed=
- * the count of frames restarts at 0. Returns 0 or
+ * faults.h, without "cable," and name=. Options that @options does not have keep their values. With
+ * seed= the count of frames restarts at 0. Returns 0 or
  *   -ENODEV  no cable is open for the device
  *   -EINVAL  an option is wrong: @error has a message */
 URO_NODISCARD int uro_cable_port_set(const char *device, const char *options,

@@ -7,13 +7,13 @@
 
 #define URO_LINK_OPTIONS_EXPECTS 96u
 
-/* Returns whether @driver is the driver of the link: the name of the link, up to the first comma,
- * is the name of the driver. */
+/* Returns whether @driver is the driver of the link. The name of the link, up to the first comma,
+ * shows this: it has the prefix of the driver, or is a PCI address. */
 bool uro_link_options_serve(const struct uro_port_driver *driver, const char *link);
 
 /* Reads each option of @link by the table of @driver. Stores the values in the struct at @into,
  * unless @into is NULL. Sets bit i of @given when option i of the table is given, unless @given is
- * NULL. Returns 0, or -1 with a sentence in @error that names the option and its allowed values. */
+ * NULL. Returns 0, or -1 with a sentence in @error. */
 URO_NODISCARD int uro_link_options_read(const struct uro_port_driver *driver, const char *link,
                                         void *into, uint32_t *given,
                                         char error[static URO_PORT_ERROR_MAX]);

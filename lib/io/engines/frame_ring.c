@@ -47,7 +47,7 @@ void uro_frame_ring_open(struct uro_frame_ring *ring)
     atomic_store(&ring->open, true);
 }
 
-/* The lock waits for an engine that is putting a frame. */
+/* Taking the lock waits for an engine that is putting a frame. */
 void uro_frame_ring_close(struct uro_frame_ring *ring)
 {
     (void)pthread_mutex_lock(&ring->lock);

@@ -3,9 +3,9 @@
  * port of its own: engines=.
  *
  * Each engine has a port of this kind, with a QPN prefix. All of them wrap one inner port. An
- * engine that receives frames from the inner port keeps its own, and copies those of other engines
- * to their rings. Frames from one engine to another engine of the device also go through the ring,
- * not over the link.
+ * engine that receives frames from the inner port keeps the frames for itself, and copies frames
+ * for other engines to their rings. Frames from one engine to another engine of the device also go
+ * through the ring, not over the link.
  *
  * One lock protects the inner port. It is also held while the inner port lends frames, from
  * receive() to release(). The thread of the first engine sleeps on the descriptors of the inner

@@ -181,8 +181,8 @@ static void send_due(struct port *port, uro_time now)
     }
 }
 
-/* Changes bits of the frame. The inner port computes the ICRC of the changed frame, and flips the
- * bits in which it differs from the ICRC of the original frame. */
+/* Changes bits of the frame. The inner port computes the right ICRC of the changed frame, and flips
+ * the bits in which this ICRC differs from the last bytes of the changed frame. */
 static void corrupt(struct port *port, const struct uro_impair_packet *packet,
                     const struct uro_impair_fate *fate, struct held *held)
 {
@@ -573,7 +573,7 @@ struct uro_port *uro_impair_port_open(struct uro_port *inner,
 
 const uint64_t *uro_impair_port_counts(const struct uro_port *port)
 {
-    const struct port *found = (const void *)port; /* its first member */
+    const struct port *found = (const void *)port; /* @port is the first member */
 
     return found->counts;
 }
@@ -582,7 +582,7 @@ const struct uro_impair_trace_line *uro_impair_port_line(const struct uro_port *
                                                          enum uro_impair_direction direction,
                                                          uint32_t index)
 {
-    const struct port *port = (const void *)uro; /* its first member */
+    const struct port *port = (const void *)uro; /* @uro is the first member */
     uint32_t length;
 
     if (direction == URO_IMPAIR_TX)

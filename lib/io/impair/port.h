@@ -37,8 +37,8 @@ struct uro_impair_port_config {
     struct uro_impair_trace_file *trace; /* file to which the fates are written; the port closes
                                             it */
     uro_time (*now)(void);               /* the clock of the host */
-    /* Called in each round. Writes a new plan and returns true if the plan must change. NULL:
-     * never. */
+    /* Called by receive() and link_up(). Writes a new plan and returns true if the plan must
+     * change. NULL: never. */
     bool (*changed)(void *context, struct uro_impair_plan *plan);
     /* Called for each received frame that is lost. NULL: never. */
     void (*lost)(void *context, const struct uro_pkt *pkt,

@@ -76,7 +76,7 @@ static void lower(uint32_t *least, uint32_t mtu)
         *least = mtu;
 }
 
-/* Returns the IPv6 MTU that routers advertised on the interface; 0: unknown. */
+/* Returns the IPv6 MTU of the interface, which routers may advertise; 0: unknown. */
 static uint32_t advertised(const char *name)
 {
     char path[64 + IFNAMSIZ], text[NUMBER_TEXT] = "";

@@ -10,7 +10,7 @@
 #include "wire/gid.h"
 
 /* Returns the size of the largest IP packet from @from to @to, in bytes. This is the MTU of the
- * route if the administrator set it, else the MTU of the interface. With several next hops, returns
- * the smallest MTU. Returns 0 if there is no route or its MTU is unknown. @interface is the index
- * of the interface that has @from if the addresses are link-local, else 0. */
+ * interface, or the MTU of the route if the administrator set a smaller MTU. With several next
+ * hops, returns the smallest MTU. Returns 0 if there is no route or its MTU is unknown. @interface
+ * is the index of the interface that has @from if the addresses are link-local, else 0. */
 uint32_t uro_fib_mtu(const struct uro_gid *from, const struct uro_gid *to, uint32_t interface);

@@ -32,7 +32,7 @@ struct uro_pcap_write;
  * 1970. Returns 0 or
  *   -EINVAL  not a regular file
  *   -ENOMEM
- *   another -errno of open(2) or fstat(2) */
+ *   another -errno of open(2), fstat(2) or ftruncate(2) */
 URO_NODISCARD int uro_pcap_write_open(const char *path, const char *name, uint64_t origin,
                                       struct uro_pcap_write **writer);
 
