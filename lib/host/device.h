@@ -36,19 +36,19 @@ enum uro_device_life {
     URO_DEVICE_IDLE,
     URO_DEVICE_STARTING,
     URO_DEVICE_RUNNING,
-    URO_DEVICE_FAILED /* the next use tries to start it again */
+    URO_DEVICE_FAILED /* the next use of the device tries to start it again, unless it is dead */
 };
 
 struct uro_quota_use {
     atomic_uint_least64_t used[URO_QUOTA_COUNT];
-    atomic_bool warned[URO_QUOTA_COUNT]; /* whether the message was printed */
+    atomic_bool warned[URO_QUOTA_COUNT]; /* whether the message about the quota was printed */
 };
 
 struct uro_device {
     struct uro_device_config config;
     struct uro_quota_use quota_use;               /* objects and memory in use; quota.c */
     atomic_uint fail_calls[URO_INJECT_RULES_MAX]; /* calls that each rule of fail= has seen */
-    atomic_bool bound_warned[URO_BOUND_COUNT];    /* whether the message was printed; quota.c */
+    atomic_bool bound_warned[URO_BOUND_COUNT];    /* message about the bound was printed; quota.c */
 
     uint32_t generation;              /* generation of the process that uses the device; fork.h */
     struct uro_device *parent_device; /* in a forked child: the device that this one replaces */
@@ -83,7 +83,7 @@ struct uro_device {
     struct uro_stats_writer stats;       /* the record of the engine, for other processes */
     struct uro_stats_table_writer table; /* the objects of the engine, for other processes */
     struct uro_snapshot snapshot;        /* unfinished snapshot of the objects */
-    struct uro_tx *tx;                   /* array of URO_PORT_BURST */
+    struct uro_tx *tx;                   /* frames to send; array of URO_PORT_BURST */
     struct uro_mac *macs;       /* array of URO_ENGINE_MACS_MAX: addresses that the port receives */
     uint32_t multicast_version; /* version of the engine's groups that the port has */
     uint32_t services_version;  /* version of the engine's services that the port has */
@@ -92,18 +92,18 @@ struct uro_device {
     bool impaired;        /* the port is an io/impair port, which contains the real port */
     unsigned impair_seen; /* sequence number of the plan that was last read from the page */
     char impair_text[URO_IMPAIR_TEXT_MAX];
-    atomic_bool link_up;     /* any thread reads this */
+    atomic_bool link_up;     /* the link of this engine is up; any thread reads this */
     bool counted_down;       /* engines_down counts this engine */
     atomic_uint speed;       /* speed of the port, Mb/s; any thread reads this */
     atomic_bool link_was_up; /* the link has been up at least once; any thread reads this */
     atomic_bool closed;      /* the device has ended: it sends and receives no more frames */
     atomic_bool gone;        /* the interface of the port, or the device, was removed for ever */
     uro_time link_checked_at;
-    uro_time link_down_since;   /* unless link_up */
-    uro_time full_since;        /* since when the port accepts no frames; 0: it accepts frames */
+    uro_time link_down_since;   /* time when the link went down; valid unless link_up */
+    uro_time full_since;        /* start of the time without free slots for frames; 0: none */
     struct uro_guesses guesses; /* counts of suspicious packets */
     struct {
-        uint64_t count;          /* failures of queue pairs that were processed */
+        uint64_t count;          /* number of processed failures of queue pairs */
         uint64_t recorded;       /* number of the newest processed failure that has a record */
     } failures_seen;             /* log.c */
     bool path_warned;            /* the warning about a path with a small MTU was printed */

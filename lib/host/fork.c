@@ -39,7 +39,7 @@ static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER; /* one fork() at a t
  * not do that. There, uroce detects only children of fork(). */
 static _Atomic uint32_t first = 1;
 static _Atomic uint32_t *number = &first;
-static uint32_t last = 1; /* value of the generation before the kernel set it to zero */
+static uint32_t last = 1; /* generation in memory that the kernel does not set to zero */
 
 static void make_page(void)
 {

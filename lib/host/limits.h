@@ -74,7 +74,7 @@
     URO_US(200) /* a program that polled less than this time ago is expected to poll again */
 #define URO_LONG_BURST                                                                             \
     64u /* after this many posts without a poll, the program is expected to continue posting */
-#define URO_BURST_PAUSE URO_US(50) /* pause that ends such a burst */
+#define URO_BURST_PAUSE URO_US(50) /* pause that ends a burst of posts */
 
 /* ---- awaited reply: a poll waits for the peer's WRITE -------------------- */
 

@@ -33,7 +33,7 @@ struct uro_sched_shared {
     atomic_uint empty_polls;
     atomic_uint contended_polls; /* polls so far that found the engine lock taken */
     atomic_bool caller_in_round;
-    atomic_bool rx_armed; /* a frame wakes the thread with the service role, which sleeps soon */
+    atomic_bool rx_armed; /* the thread with the role sleeps or will sleep; a frame wakes it */
     atomic_uint_least64_t sent_at; /* time when a round last sent something */
 
     /* The service role; service.c. */
@@ -58,8 +58,8 @@ enum uro_service_role {
 /* A thread that has, or can get, the service role. */
 struct uro_runner {
     struct uro_device *device;
-    nfds_t own_count;      /* descriptors of the thread itself, at the start of `fds` */
-    nfds_t count;          /* all descriptors, those of the port included */
+    nfds_t own_count;      /* number of descriptors that are not the port's; first in `fds` */
+    nfds_t count;          /* number of all descriptors in `fds` */
     bool removal_reported; /* the service thread has reported that the port was removed */
     const sigset_t *mask;  /* signals that are blocked while the thread sleeps; NULL: no change */
     struct pollfd fds[URO_RUNNER_FDS_OWN + URO_PORT_FDS_MAX]; /* fds[0] wakes the thread */

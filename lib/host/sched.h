@@ -128,7 +128,7 @@ struct uro_sched_caller_round {
     uro_time began, ended;
     uro_time next; /* time of the next timer or delayed frame */
     uint32_t received;
-    bool posted; /* the caller posted; false: polled */
+    bool posted; /* true: the caller posted; false: the caller polled */
     bool sends;  /* the round sent posted requests */
 };
 
@@ -196,8 +196,8 @@ URO_NODISCARD struct uro_sched_decision uro_sched_on_idle(const struct uro_sched
 /* The state of the role when the service thread wakes. */
 struct uro_sched_role {
     bool waiter;          /* a thread that waits for an event has the role */
-    uro_time wake_at;     /* when that thread wakes; 0: it is awake */
-    uro_time returned_at; /* when such a thread last returned the role; 0: never */
+    uro_time wake_at;     /* time when the waiting thread wakes; 0: it is awake */
+    uro_time returned_at; /* time when a waiting thread last returned the role; 0: never */
     uint32_t waits;       /* number of waits with the role so far */
 };
 
@@ -212,7 +212,7 @@ void uro_sched_on_role_taken(struct uro_sched_vars *vars);
 
 struct uro_sched_role_end {
     uro_time now;
-    uro_time thread_wake_at; /* when the service thread wakes */
+    uro_time thread_wake_at; /* time when the service thread wakes */
     bool rung;               /* the engine's doorbell was rung, or wake_at has changed */
     bool others_wait;        /* other threads wait for events */
 };

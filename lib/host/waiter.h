@@ -14,7 +14,7 @@ struct uro_event_source {
     int fd; /* readable while there are events */
     void *queue;
     void (*collect)(void *queue); /* begins a time in which events need not make `fd` readable */
-    const void *(*collected)(void *queue); /* ends that time; takes the oldest event, or NULL */
+    const void *(*collected)(void *queue); /* ends this time; returns the oldest event, or NULL */
 };
 
 /* Add the calling thread to the number of threads that wait for events, and remove it again. */

@@ -10,7 +10,7 @@
 
 #include "engine/port.h"
 
-#define URO_CABLE_SLOTS 1024u /* frames in flight in one direction */
+#define URO_CABLE_SLOTS 1024u /* maximum number of frames in flight in one direction */
 
 /* Counters of the frames that one end sent. X(enumerator, "name", "text") */
 #define URO_CABLE_COUNTS(X)                                                                        \

@@ -45,7 +45,7 @@ struct uro_dpdk;
  * neighbours. */
 
 struct uro_control {
-    int fd; /* -1: none */
+    int fd; /* packet socket; -1: none */
     struct uro_packet_ring ring;
 };
 
@@ -135,7 +135,7 @@ enum uro_wait_source {
 
 struct uro_wait {
     enum uro_wait_source source;
-    int epoll; /* the host waits on it; -1 when source is URO_WAIT_NONE */
+    int epoll; /* descriptor on which the host waits; -1 when source is URO_WAIT_NONE */
     int fd;    /* the driver's descriptor inside the epoll set */
     int news;  /* eventfd, signalled when the link, a queue or the card changes; may undo arming */
     struct uro_interrupt interrupt; /* valid for URO_WAIT_INTERRUPT */
@@ -188,7 +188,7 @@ struct uro_dpdk {
     struct uro_xdp xdp;         /* af_xdp: the program that takes RoCE packets */
     struct uro_control control; /* af_xdp: copies of packets that the kernel needs, too */
     struct rte_mempool *pool;
-    uint32_t frame_max; /* longest frame sent */
+    uint32_t frame_max; /* longest frame that is sent, bytes */
     uint32_t mtu;       /* MTU of the port at opening */
     uint32_t idle;      /* receive() calls that found no frame */
 

@@ -32,7 +32,7 @@ static const struct argument {
     char letter; /* letter of the short form, or 0 */
     enum { NO_VALUE, VALUE, MAYBE_VALUE } value;
     unsigned purpose;   /* set of enum purpose */
-    const char *refuse; /* reason why uroce cannot pass it on, or NULL */
+    const char *refuse; /* reason why uroce cannot pass the argument on, or NULL */
 } arguments[] = {
     /* clang-format off */
     { "allow",                   'a', VALUE,       BUSES,          NULL },

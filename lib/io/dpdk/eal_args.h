@@ -12,7 +12,7 @@
 
 struct uro_eal_args {
     int count;
-    char *list[URO_EAL_ARGS_MAX + 1]; /* NULL behind the last */
+    char *list[URO_EAL_ARGS_MAX + 1]; /* arguments, then NULL */
     size_t used;                      /* bytes of `text` */
     char text[URO_EAL_TEXT_MAX];
 };

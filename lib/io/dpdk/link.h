@@ -24,9 +24,9 @@ struct uro_link {
     char iface[32];                     /* the kernel's interface, "" when not named */
     uint32_t mtu;                       /* largest IP packet */
     uint16_t vlan;                      /* VLAN of the device, 0: none */
-    uint32_t frame_max;                 /* longest frame sent */
+    uint32_t frame_max;                 /* longest frame that is sent, bytes */
     uint32_t buffer_size;               /* bytes that a receive buffer needs */
-    uint16_t descriptors;               /* number requested for each ring */
+    uint16_t descriptors;               /* number of descriptors requested for each ring */
     char devargs[URO_LINK_DEVARGS_MAX]; /* the link as the user wrote it, for DPDK */
 };
 

@@ -14,7 +14,7 @@
 #define URO_FRAME_RING_SLOTS 512u
 
 struct uro_frame_ring {
-    pthread_mutex_t lock; /* of the engines that put frames */
+    pthread_mutex_t lock; /* held while an engine puts a frame */
     atomic_bool open;
     atomic_bool armed; /* the next frame must wake the receiver */
     int fd;            /* eventfd that wakes the receiver */

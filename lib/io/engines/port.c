@@ -17,7 +17,7 @@
 
 /* A frame that an engine sends, and that did not fit everywhere yet. */
 struct waiting {
-    uint32_t targets; /* engines and URO_STEER_WIRE that still need it */
+    uint32_t targets; /* engines and URO_STEER_WIRE that have not got the frame */
     uint32_t length;
     uint8_t *octets;
 };
@@ -41,9 +41,9 @@ struct device {
     atomic_bool up, gone; /* state of the inner port, for all engines */
     atomic_uint mtu;
 
-    pthread_mutex_t lock;   /* protects what follows */
+    pthread_mutex_t lock;   /* protects the members below, except `ports` */
     struct uro_port *inner; /* NULL: the first port was closed */
-    uint32_t open;          /* ports that are open */
+    uint32_t open;          /* number of open ports */
     bool asleep;            /* the thread of the first engine sleeps on the inner port */
     struct uro_pkt received[URO_PORT_BURST]; /* frames that the inner port lends */
     uint32_t received_count;

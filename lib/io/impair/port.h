@@ -11,7 +11,7 @@
 #include "engine/port.h"
 #include "io/impair/trace_file.h"
 
-#define URO_IMPAIR_PORT_SLOTS 8192u /* delayed frames in each direction */
+#define URO_IMPAIR_PORT_SLOTS 8192u /* maximum number of delayed frames in each direction */
 
 /* Counters of all packets, and of the packets with each effect. X(enumerator, "name") */
 #define URO_IMPAIR_COUNTS_X(X)                                                                     \

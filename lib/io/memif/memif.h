@@ -24,7 +24,7 @@
 
 /* Options of a link. */
 struct uro_memif_options {
-    uint32_t role; /* index of the choice */
+    uint32_t role; /* index in the choices of role= */
     bool server;
     bool abstract;       /* the socket has a name, but no file */
     uint32_t id;         /* number of the interface at its socket */
@@ -40,7 +40,7 @@ struct uro_memif_options {
 
 enum uro_memif_step {
     URO_MEMIF_ALONE,
-    URO_MEMIF_AWAITS_HELLO, /* the steps of a client follow: */
+    URO_MEMIF_AWAITS_HELLO, /* steps of a client, up to URO_MEMIF_AWAITS_CONNECTED */
     URO_MEMIF_AWAITS_INIT_ACK,
     URO_MEMIF_AWAITS_REGION_ACK,
     URO_MEMIF_AWAITS_OUT_ACK,
@@ -53,7 +53,7 @@ enum uro_memif_step {
 #define URO_MEMIF_REGIONS 16u
 
 struct uro_memif_region {
-    uint8_t *base; /* NULL: none */
+    uint8_t *base; /* mapped memory; NULL: none */
     size_t size;
     int fd; /* client: the file, to be sent to the server; else -1 */
 };
@@ -61,7 +61,7 @@ struct uro_memif_region {
 /* One ring. The other side can write only what is in shared memory. */
 struct uro_memif_queue {
     struct uro_memif_ring *ring; /* NULL: no ring yet */
-    uint32_t slots;              /* a power of two */
+    uint32_t slots;              /* number of slots, a power of two */
     uint16_t next;               /* next slot to fill, or to read */
     uint16_t done;               /* slots before this slot were returned */
     int doorbell;                /* eventfd of the receiving side, or -1 */
@@ -81,7 +81,7 @@ struct uro_memif {
     bool verbose;
 
     int epoll; /* descriptor that the sleeping thread waits for; the descriptors in it change */
-    int timer; /* client: to retry the connection; else -1 */
+    int timer; /* client: timerfd for the next attempt to connect; else -1 */
     bool timer_runs;
     bool rung; /* a frame ended the last sleep */
 

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CLOSERS_MAX   16u         /* threads that wait for a close() */
+#define CLOSERS_MAX   16u         /* maximum number of threads that wait for a close() */
 #define UNKNOWN_FLAGS 0x40000000u /* flags of a read that no kernel supports */
 
 void uro_memif_peer_fd_start(struct uro_memif_peer_fd *peer_fd)

@@ -47,7 +47,8 @@ enum uro_memif_type {
 #define URO_MEMIF_ETHERNET  0u /* mode of an interface */
 #define URO_MEMIF_TO_SERVER 1u /* flag of a ring in ADD_RING */
 
-/* Offsets of fields in a message. All messages have the same length. */
+/* Offsets of fields in a message, and sizes of numbers in bytes. All messages have the same
+ * length. */
 enum {
     URO_MEMIF_AT_TYPE = 0, /* 2 bytes */
 

@@ -39,14 +39,14 @@ void uro_packet_socket_forget_error(int fd);
 struct uro_packet_ring {
     uint8_t *memory; /* NULL: no ring */
     size_t size;
-    uint32_t slot; /* bytes */
+    uint32_t slot; /* size of a slot, bytes */
     uint32_t slots;
-    uint32_t block; /* bytes; no slot crosses the border of a block */
+    uint32_t block; /* size of a block, bytes; no slot crosses the border of a block */
     bool described; /* each frame has a virtio header with its checksum and segmentation */
     uint32_t next;  /* next slot to read */
     uint32_t done;  /* next slot to return */
     uint32_t held;  /* slots taken and not returned yet */
-    bool moved;     /* a frame was taken since the last look_for_drops(), which clears it */
+    bool moved;     /* a frame was taken since the last look_for_drops() */
 };
 
 struct uro_packet_slot {

@@ -7,12 +7,12 @@
 
 struct uro_pcap_replay {
     struct uro_engine *engine;
-    uro_time start; /* engine time of the first frame: not before its uro_engine_init() */
+    uro_time start; /* engine time of the first frame; not before uro_engine_init() */
     /* Called for each frame that the engine sends, unless NULL. */
     void (*sent)(void *user, const struct uro_tx *tx, uro_time now);
     void *user;
 
-    uint64_t frames_in; /* the replay counts frames; zero at first */
+    uint64_t frames_in; /* frames that the engine received; 0 at first */
     uint64_t frames_out;
     uro_time now; /* engine time at the end */
 };

@@ -299,7 +299,7 @@ static int open_listener(struct uro_broker *broker, char error[static URO_PORT_E
         broker->lock = -1;
         return 0;
     }
-    (void)unlink(broker->name.sun_path); /* left by a broker that was killed */
+    (void)unlink(broker->name.sun_path); /* socket of a broker that was killed */
     broker->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (broker->listener >= 0 &&
         bind(broker->listener, (const struct sockaddr *)&broker->name, sizeof broker->name) == 0 &&

@@ -33,7 +33,7 @@ struct uro_broker {
     char users_path[URO_HUB_DIRECTORY_PATH_MAX]; /* path of the lock that each `uroce run` shares */
     int listener;
     int spare; /* a descriptor to close when no other is left for a new process; -1: none */
-    int socks[URO_QPN_PREFIXES]; /* by prefix; [0] is the broker's; the last is -1 */
+    int socks[URO_QPN_PREFIXES]; /* sockets by prefix; [0]: of the broker; the last is -1 */
     struct uro_broker_member members[URO_QPN_PREFIXES];
     uint32_t member_count;
     struct uro_broker_disconnect *disconnect; /* the connections of members */

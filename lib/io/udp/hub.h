@@ -91,7 +91,7 @@ static inline uint32_t uro_hub_prefix_of(const uint8_t *bth)
 #define URO_HUB_DIRECTORY_PATH_MAX 192u
 
 struct uro_hub_directory {
-    char directory[64]; /* "": none */
+    char directory[64]; /* path; "": none */
     uint64_t net;       /* inode number of the calling thread's network namespace */
 };
 

@@ -13,7 +13,7 @@
 /* Identification pattern of a sender. All zero at first. */
 struct uro_ip_id_history {
     uint32_t plain;   /* packets with uroce's pattern since another packet was accepted */
-    uint32_t foreign; /* consecutive packets that were rejected because they did not follow it */
+    uint32_t foreign; /* rejected packets since the last accepted packet */
 };
 
 /* IPv4 packets that are accepted, by their identification. */

@@ -20,7 +20,7 @@ struct uro_raw_tap;
 
 /* The header fields of a packet that its ICRC proves. */
 struct uro_raw_tap_header {
-    uint32_t source; /* address */
+    uint32_t source; /* IPv4 address */
     uint16_t source_port;
     uint16_t identification;
     bool fragmentable; /* DF is clear */

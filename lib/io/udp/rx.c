@@ -26,7 +26,7 @@
 #define SLOT_WHOLE     DATAGRAM_MAX /* one slot for a message; fewer slots cost the kernel less */
 #define UNJOINED_MANY  256u         /* calls without coalesced packets before SLOT_WHOLE is used */
 #define FITTED_MOST    (128u << 10) /* bytes that may be moved before the slots change their size */
-#define SLOT_LEAST     1024u        /* so that URO_RX_SEGMENTS slots hold a datagram */
+#define SLOT_LEAST     1024u        /* bytes; URO_RX_SEGMENTS slots then hold a datagram */
 #define AT_IPV4_IDENT  4u
 #define AT_IPV4_SOURCE 12u
 #define AT_IPV4_BTH    (URO_IPV4_LEN + URO_UDP_LEN)

@@ -14,10 +14,10 @@ struct uro_share {
     struct uro_hub_directory directory; /* directory of the broker's socket, as last found */
     uint32_t number;
     struct uro_gid address;
-    struct uro_listened *services; /* last services set; sent again to the next broker */
+    struct uro_listened *services; /* services that were set last; also sent to the next broker */
     uint32_t service_count;
     bool services_unsent; /* the services could not be sent to the broker yet */
-    uint8_t *record;      /* URO_HUB_RECORD bytes */
+    uint8_t *record;      /* body of the last record; URO_HUB_RECORD bytes */
 };
 
 enum uro_share_result {

@@ -307,7 +307,7 @@ static void proc_text(const struct uro_gid *address, bool v6, char out[static 33
 
 /* The sockets bound to the port, at this address or at the wildcard address. */
 struct sockets {
-    uint32_t count; /* a hub has several */
+    uint32_t count; /* number of sockets; a hub has several */
     unsigned user;  /* user ID of the first socket */
     unsigned long inode;
 };

@@ -48,7 +48,7 @@ struct uro_udp_options {
  * ports, counts as up, because this machine can be reached there. */
 struct uro_addresses {
     int fd;       /* rtnetlink socket; -1: none, every address counts as present */
-    bool changed; /* an announcement came since the last look */
+    bool changed; /* an announcement came since the interfaces were last examined */
     uint32_t mtu; /* minimum MTU of the interfaces of all addresses; 0: unknown */
 };
 
