@@ -26,8 +26,9 @@ struct uro_fork_part {
 };
 
 /* Order of the handlers. prepare() of an outer part runs before the locks of the devices are taken,
- * prepare() of an inner part afterwards. parent() runs in the reverse order. child() runs after the
- * locks of the devices are released, first of inner parts. */
+ * prepare() of an inner part afterwards. parent() runs in the reverse order. In the child, the
+ * locks of the devices are released first. Then child() of inner parts runs, and finally child() of
+ * outer parts. */
 enum uro_fork_rank {
     URO_FORK_OUTER, /* for locks under which a thread takes an engine lock */
     URO_FORK_INNER, /* for locks that a thread takes while it holds an engine lock */

@@ -17,9 +17,9 @@ struct uro_device;
 
 /* ---- devices --------------------------------------------------------------- */
 
-/* Returns the devices with a correct configuration, in the order of the configuration. Then come
- * the devices of uro_host_add(). The first call prints the errors of the configuration on stderr.
- * The result is NULL-terminated, and is never NULL. Thread: any. */
+/* Returns the devices with a correct configuration, in the order of the configuration, and then the
+ * devices of uro_host_add(). The first call prints the errors of the configuration on stderr. The
+ * result is NULL-terminated, and is never NULL. Thread: any. */
 struct uro_device *const *uro_host_devices(void);
 
 /* Returns the devices of uro_host_devices(), but does not read the configuration. Before another

@@ -85,7 +85,7 @@ void uro_quota_check_bounds(struct uro_device *device);
  * that continues to guess finally succeeds. See docs/SECURITY.md. */
 #define URO_GUESS_KINDS    10u
 #define URO_GUESS_INTERVAL URO_MS(10000) /* interval in which packets of a kind are counted */
-#define URO_GUESS_MAX      1000u /* packets that cause a warning; honest peers send a few hundred */
+#define URO_GUESS_MAX      1000u /* packets that cause a warning; failing honest peers send fewer */
 #define URO_GUESS_MUTED    URO_MS(600000) /* minimum time between two warnings about a kind */
 #define URO_GUESS_TEXT_MAX 256u
 

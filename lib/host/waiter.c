@@ -230,8 +230,8 @@ static void sleep_with_role(struct wait *wait, const struct uro_service_sleep *s
 }
 
 /* Returns whether the thread must check its descriptors and signals although the engine is busy.
- * Otherwise traffic without a pause would delay these checks for ever. If it returns true, sets
- * *@sleep to a sleep of no length. */
+ * Otherwise traffic without a pause would delay these checks for ever. If true, also sets *@sleep
+ * to a sleep of no length. */
 static bool must_look(struct wait *wait, struct uro_service_sleep *sleep, uro_time until)
 {
     const uro_time now = sleep->now;

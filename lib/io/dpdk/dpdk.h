@@ -137,7 +137,7 @@ struct uro_wait {
     enum uro_wait_source source;
     int epoll; /* descriptor on which the host waits; -1 when source is URO_WAIT_NONE */
     int fd;    /* the driver's descriptor inside the epoll set */
-    int news;  /* eventfd, signalled when the link, a queue or the card changes; may undo arming */
+    int news;  /* eventfd, signalled by changes of link, queue or card, which may undo arming */
     struct uro_interrupt interrupt; /* valid for URO_WAIT_INTERRUPT */
 };
 

@@ -182,7 +182,7 @@ static void send_due(struct port *port, uro_time now)
 }
 
 /* Changes bits of the frame. The inner port computes the right ICRC of the changed frame, and flips
- * the bits in which this ICRC differs from the last bytes of the changed frame. */
+ * the bits in which this ICRC differs from the ICRC in the changed frame. */
 static void corrupt(struct port *port, const struct uro_impair_packet *packet,
                     const struct uro_impair_fate *fate, struct held *held)
 {

@@ -71,7 +71,7 @@ struct uro_memif_queue {
     uint32_t spare_count;
 };
 
-#define URO_MEMIF_WHOLE   512u                     /* bytes of a frame that is copied as a whole */
+#define URO_MEMIF_WHOLE   512u                     /* longest frame that is always copied, bytes */
 #define URO_MEMIF_LONGEST (URO_PORT_MTU_MAX + 18u) /* longer received frames are cut off, bytes */
 
 struct uro_memif {
@@ -110,7 +110,7 @@ struct uro_memif {
     uint32_t lent;        /* number of lent frames; above 0, the memory stays mapped */
     uint32_t partial;     /* slots of a frame that is not complete yet */
     uint32_t idle;        /* receive() calls that found no frame */
-    uint64_t tx_dropped;  /* frames that were not sent, without a peer or by an error */
+    uint64_t tx_dropped;  /* dropped frames: no peer, a full ring, too long, or bad buffers */
 };
 
 static inline struct uro_memif *uro_memif_of(struct uro_port *port)

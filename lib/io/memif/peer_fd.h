@@ -3,9 +3,9 @@
  * block any function of this file, unless uro_memif_peer_fd_waits() returns true.
  *
  * The other side may clear O_NONBLOCK of a shared eventfd and may fill its counter, at any time. So
- * a doorbell is not signalled with write() if possible: the kernel signals it as the completion of
- * an asynchronous read of our own file, which cannot block. No thread reads a doorbell: a sleeping
- * thread waits for its edge.
+ * a doorbell is signalled with write() only if the kernel offers no asynchronous requests.
+ * Otherwise the kernel signals the doorbell as the completion of an asynchronous read of our own
+ * file, which cannot block. No thread reads a doorbell: a sleeping thread waits for its edge.
  *
  * A descriptor may also belong to a file system whose server does not answer (FUSE): stat, poll and
  * even close would wait.

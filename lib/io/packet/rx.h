@@ -11,7 +11,7 @@
 #include "engine/port.h"
 #include "io/packet/socket.h"
 
-#define URO_PACKET_WHOLE 512u /* bytes of a coalesced packet that is always copied as a whole */
+#define URO_PACKET_WHOLE 512u /* longest coalesced packet that is always copied, bytes */
 
 /* Coalesced packets, some of which have not been lent yet. */
 struct uro_packet_several {

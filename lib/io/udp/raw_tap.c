@@ -22,8 +22,8 @@
 #define AT_DEST_PORT 2u /* offset in the UDP header */
 #define FLAG_DF      0x4000u
 #define BATCH        32u
-#define SEEN         65536u /* entries of the table, one for each identification */
-#define REST_AFTER   256u   /* packets with uroce's IP IDs after which the tap rests */
+#define SEEN         65536u     /* entries of the table, one for each identification */
+#define REST_AFTER   256u       /* packets with uroce's IP IDs after which the tap rests */
 #define NOWHERE      0xe0000000 /* 224.0.0.0, the destination of no packet */
 #define BUFFER_BYTES (8 * 1024 * 1024)
 
