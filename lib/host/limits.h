@@ -48,7 +48,8 @@
 
 /* ---- the service role of a thread that waits for an event ------------------ */
 
-#define URO_ROLE_GRACE URO_MS(1) /* time after a wait of a program in which the role stays free */
+#define URO_ROLE_GRACE                                                                             \
+    URO_MS(1) /* time after a wait of a program in which the role stays free for the next wait */
 #define URO_ROLE_LOOK_MAX                                                                          \
     URO_MS(100) /* longest interval between two checks of the role by the service thread */
 /* A thread that begins to wait checks at most this many times whether the service thread has ended
