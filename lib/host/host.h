@@ -235,9 +235,8 @@ void uro_log_late_failure(struct uro_device *device, bool print, int error, cons
 
 /* ---- requests to the port, with the engine lock held -------------------------- */
 
-/* Locks a service for this process before it listens. Returns 0. Returns -EADDRINUSE if another
- * process listens for the service at that address. Returns another -errno if the lock cannot be
- * taken. */
+/* Locks a service for which this process listens. Returns 0. Returns -EADDRINUSE if another process
+ * listens for the service at that address. Returns another -errno if the lock cannot be taken. */
 URO_NODISCARD int uro_device_lock_service(struct uro_device *device,
                                           const struct uro_listened *service);
 /* Releases the lock. */
