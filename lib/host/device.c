@@ -464,7 +464,7 @@ static void *thread_main(void *argument)
     (void)pthread_setname_np(pthread_self(), name);
     (void)uro_cancel_off(); /* some programs cancel all threads that they find */
     int error = bring_up(device);
-    if (error == 0)
+    if (error == 0 && device->first_engine == device)
         error = start_others(device);
     pin(device); /* not earlier, because the threads of the other engines would inherit the CPU */
     if (error == 0)
@@ -555,8 +555,8 @@ void uro_device_end(struct uro_device *device)
 
     if (connections != NULL)
         connections->removed(device);
-    atomic_store(&device->gone, true);
-    uro_host_event_handlers()->port_event(device, URO_PORT_GONE);
+    if (!atomic_exchange(&device->gone, true))
+        uro_host_event_handlers()->port_event(device, URO_PORT_GONE);
     bool ended = !running || finish_others(device);
     if (running && !finish(device))
         ended = false;

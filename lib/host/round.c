@@ -150,10 +150,9 @@ static void check_link(struct uro_device *device, uro_time now)
         if (other_speed)
             uro_host_event_handlers()->port_event(device, URO_PORT_SPEED);
     }
-    if (!up && !uro_device_gone(device) && uro_port_gone(device->port)) {
-        atomic_store(&device->gone, true);
+    if (!up && !uro_device_gone(device) && uro_port_gone(device->port) &&
+        !atomic_exchange(&device->gone, true))
         uro_host_event_handlers()->port_event(device, URO_PORT_GONE); /* rule PORT.GONE */
-    }
     uro_show_state(device, URO_STATS_RUNNING);
     uro_impair_update(device);
     if (uro_show_objects(device, now)) /* check again soon */

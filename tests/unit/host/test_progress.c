@@ -463,6 +463,8 @@ static void link__removed__one_fatal_event(void **state)
     assert_int_equal(atomic_load(&gones), 1);
     assert_int_equal(atomic_load(&removals), 1);
     assert_false(uro_device_link_up(device));
+    assert_int_equal(uro_host_remove("a"), 0);
+    assert_int_equal(atomic_load(&gones), 1);
 }
 
 /* ---- each test in its own process --------------------------------------- */
