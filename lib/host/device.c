@@ -37,7 +37,7 @@
 #include "core/shard.h"
 #include "host/device.h"
 #include "host/fork.h"
-#include "host/pcap.h"
+#include "host/report/pcap.h"
 #include "io/engines/port.h"
 #include "wire/ip.h"
 

@@ -9,14 +9,15 @@
  *   progress.c   the engine lock, and the rounds of callers
  *   service.c    the service role and the service thread
  *   waiter.c     a thread of the program that runs the engine while it waits for an event
- *   show.c       the page that shows the device to other processes
- *   log.c        log=: lines on stderr about failures and refused calls
- *   impair.c     impair= and trace=: faults of the link
- *   pcap.c       pcap=: the capture file
  *   fork.c       handles a device in a forked child
  *   unmapped.c   faults on registered memory that the program unmapped
  *   quota.c      limits of objects and memory, and warnings about them
  *   clock.c      the clocks
+ *   report/      for people and other processes:
+ *     show.c     the page that shows the device to other processes
+ *     log.c      log=: lines on stderr about failures and refused calls
+ *     impair.c   impair= and trace=: faults of the link
+ *     pcap.c     pcap=: the capture file
  */
 #pragma once
 
@@ -155,7 +156,7 @@ uro_time uro_round_link_interval(const struct uro_device *device);
  * after that. No lock is held. */
 void uro_round_report_removal(struct uro_device *device, bool *reported);
 
-/* ---- show.c ---------------------------------------------------------------- */
+/* ---- report/show.c ------------------------------------------------------- */
 
 /* Opens the counters that `uroce stat` reads. On failure the device runs without them. */
 void uro_show_open(struct uro_device *device);
@@ -171,7 +172,7 @@ bool uro_show_objects(struct uro_device *device, uro_time now);
 /* Returns whether only some of the objects have been written. Engine lock held. */
 bool uro_show_in_progress(const struct uro_device *device);
 
-/* ---- impair.c -------------------------------------------------------------- */
+/* ---- report/impair.c ----------------------------------------------------- */
 
 /* Puts a port with faults around the port of the device, if its configuration has impair=. Returns
  * 0, or -EINVAL or -ENOMEM with the reason in device->problem. */
@@ -184,7 +185,7 @@ void uro_impair_show(struct uro_device *device);
  * held. */
 void uro_impair_update(struct uro_device *device);
 
-/* ---- log.c ----------------------------------------------------------------- */
+/* ---- report/log.c -------------------------------------------------------- */
 
 /* Prints "uroce: DEVICE: TEXT" if log= is not none, the text is new and the rate allows. Thread:
  * any. */

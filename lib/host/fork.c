@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "host/device.h"
-#include "host/pcap.h"
+#include "host/report/pcap.h"
 
 #define PARTS          4u
 #define START_WAIT_MAX URO_MS(1000) /* longest wait of fork() for a device that is starting */

@@ -14,7 +14,7 @@
 #include "config/netdev.h"
 #include "core/shard.h"
 #include "host/limits.h"
-#include "host/pcap.h"
+#include "host/report/pcap.h"
 
 /* ---- frames ------------------------------------------------------------------ */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pcap.c - see pcap.h. */
-#include "host/pcap.h"
+#include "host/report/pcap.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
 #include "core/cq.h"
 #include "core/shard.h"
 #include "host/limits.h"
-#include "host/pcap.h"
+#include "host/report/pcap.h"
 #include "stats/failure_text.h"
 
 #define LINE_MAX 640u

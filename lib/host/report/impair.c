@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "host/fork.h"
-#include "host/pcap.h"
+#include "host/report/pcap.h"
 #include "io/impair/port.h"
 #include "stats/impair_page.h"
 
