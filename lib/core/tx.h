@@ -18,6 +18,7 @@
 enum uro_tx_way {
     URO_TX_WIRE,
     URO_TX_LOCAL,   /* an address of our own: the engine delivers the frame itself */
+    URO_TX_SHARED,  /* an address of our own, for another engine or process with this address */
     URO_TX_BOTH,    /* multicast */
     URO_TX_NOWHERE, /* the next hop does not answer: counted, not sent */
 };

@@ -39,7 +39,7 @@ uint32_t uro_loop_take(struct uro_loop *loop, struct uro_tx *tx, uint32_t count)
     uint32_t left = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (tx[i].way != URO_TX_WIRE)
+        if (tx[i].way == URO_TX_LOCAL || tx[i].way == URO_TX_BOTH)
             keep(loop, &tx[i]);
         if (tx[i].way == URO_TX_LOCAL) {
             URO_MARK("LOOP.SAME");

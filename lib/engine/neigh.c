@@ -154,7 +154,7 @@ static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *
     } else if (ours(neigh, &entry->address)) {
         /* With a prefix, other engines share the address: core/path.c compares the prefix. */
         entry->hop.mac = neigh->config->mac;
-        entry->hop.way = neigh->config->qpn_prefix == 0 ? URO_TX_LOCAL : URO_TX_WIRE;
+        entry->hop.way = neigh->config->qpn_prefix == 0 ? URO_TX_LOCAL : URO_TX_SHARED;
         entry->hop.qpn_prefix = neigh->config->qpn_prefix;
     } else if (neigh->config->link_routes) {
         entry->hop.mac = link_mac;
@@ -169,8 +169,7 @@ static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *
 
 static bool is_fixed(const struct uro_neigh *neigh, const struct uro_neigh_entry *entry)
 {
-    return neigh->config->link_routes || entry->hop.way != URO_TX_WIRE ||
-           entry->hop.qpn_prefix != 0;
+    return neigh->config->link_routes || entry->hop.way != URO_TX_WIRE;
 }
 
 int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_gid *dest,

@@ -63,8 +63,8 @@ void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *con
 
 /* Finds the next hop towards @dest from our address number @sgid_index, and holds it until
  * uro_neigh_put(). Requests for its MAC address begin at once. The next hop of our own address has
- * URO_TX_LOCAL, unless other processes share the address. The next hop of a multicast group has the
- * group's MAC address and URO_TX_BOTH. Returns 0, or
+ * URO_TX_LOCAL, or URO_TX_SHARED if other engines or processes share the address. The next hop of a
+ * multicast group has the group's MAC address and URO_TX_BOTH. Returns 0, or
  *   -EINVAL       no such source address, it is of the other IP version, or @dest is zero
  *   -ENETUNREACH  another subnet, and no gateway is configured
  *   -ENOMEM       all next hops are in use */

@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define DEVICES  2
-#define WRITES   1500u /* of each thread */
+#define MAC      "02:00:00:00:00:77" /* of both devices over memif, as on two ipvlan interfaces */
+#define WRITES   1500u               /* of each thread */
 #define WINDOW   16u
 #define PIECE    4000u /* bytes of a WRITE */
 #define EXCHANGE 300u  /* messages each way between two threads that sleep */
@@ -351,10 +352,13 @@ static bool name_devices(const char *link)
     char text[256];
 
     if (strcmp(link, "memif") == 0)
-        (void)snprintf(text, sizeof text,
-                       "uroce0:net_memif0,role=server,socket=@engines-%u;ip=10.1.0.1/24;engines=%u "
-                       "uroce1:net_memif1,role=client,socket=@engines-%u;ip=10.1.0.2/24;engines=%u",
-                       (unsigned)getpid(), ENGINES, (unsigned)getpid(), ENGINES);
+        (void)snprintf(
+            text, sizeof text,
+            "uroce0:net_memif0,role=server,socket=@engines-%u;ip=10.1.0.1/24;engines=%u;"
+            "mac=" MAC
+            " uroce1:net_memif1,role=client,socket=@engines-%u;ip=10.1.0.2/24;engines=%u;"
+            "mac=" MAC,
+            (unsigned)getpid(), ENGINES, (unsigned)getpid(), ENGINES);
     else
         (void)snprintf(text, sizeof text,
                        "uroce0:net_%s0,iface=one;ip=10.1.0.1/24;engines=%u "

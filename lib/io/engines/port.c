@@ -293,7 +293,7 @@ static void transmit(struct uro_port *uro, const struct uro_tx *tx, uint32_t cou
     uint32_t from = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t targets = existing(port->device, uro_steer_sent(&tx[i], &port->port.mac));
+        const uint32_t targets = existing(port->device, uro_steer_sent(&tx[i]));
         if (targets == URO_STEER_WIRE)
             continue;
         if (i > from)

@@ -2,8 +2,6 @@
 /* steer.c - see steer.h. */
 #include "io/engines/steer.h"
 
-#include <string.h>
-
 #include "core/shard.h"
 #include "wire/arp.h"
 #include "wire/bytes.h"
@@ -63,15 +61,12 @@ uint32_t uro_steer_received(const struct uro_pkt *pkt)
     return URO_STEER_FIRST;
 }
 
-uint32_t uro_steer_sent(const struct uro_tx *tx, const struct uro_mac *mac)
+uint32_t uro_steer_sent(const struct uro_tx *tx)
 {
-    const bool local = memcmp(tx->head, mac, sizeof *mac) == 0;
     const uint8_t *bth =
         tx->head + tx->network_at + (tx->icrc_v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN;
 
-    if (!tx->icrc)
-        return local ? URO_STEER_FIRST : URO_STEER_WIRE;
-    if (local)
+    if (tx->way == URO_TX_SHARED)
         return engine_of(uro_get_be24(bth + AT_QPN));
     return tx->way == URO_TX_BOTH ? URO_STEER_ALL | URO_STEER_WIRE : URO_STEER_WIRE;
 }

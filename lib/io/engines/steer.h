@@ -25,6 +25,6 @@ static inline uint8_t uro_steer_prefix(uint32_t engine)
  * groups. */
 uint32_t uro_steer_received(const struct uro_pkt *pkt);
 
-/* Returns the engines, and URO_STEER_WIRE, to which a frame must be sent. @mac: the MAC address of
- * the device. */
-uint32_t uro_steer_sent(const struct uro_tx *tx, const struct uro_mac *mac);
+/* Returns the engines, and URO_STEER_WIRE, to which a frame must be sent. The MAC address does not
+ * count, because another host may have the same one, for example on another ipvlan interface. */
+uint32_t uro_steer_sent(const struct uro_tx *tx);

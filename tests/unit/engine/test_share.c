@@ -192,7 +192,7 @@ static void own_address__shared_or_not__sent_or_looped(void **state)
         struct uro_engine_config config = config_of(share);
         uro_neigh_init(neigh, &config, &counters, entries);
         assert_int_equal(uro_neigh_get(neigh, 0, &own, 0, &hop), 0);
-        assert_int_equal(hop->way, share == 0 ? URO_TX_LOCAL : URO_TX_WIRE);
+        assert_int_equal(hop->way, share == 0 ? URO_TX_LOCAL : URO_TX_SHARED);
         assert_int_equal(hop->state, URO_HOP_KNOWN);
     }
     free(neigh);

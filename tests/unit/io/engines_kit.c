@@ -188,10 +188,17 @@ int stop_engines(void **state)
     return close(inner.fd);
 }
 
+static enum uro_tx_way way_of(char to)
+{
+    if (to == '*')
+        return URO_TX_BOTH;
+    return to == 'w' ? URO_TX_WIRE : URO_TX_SHARED;
+}
+
 struct uro_tx tx_of(char to, uint32_t number)
 {
     static const uint8_t padding[PAYLOAD - 4];
-    struct uro_tx tx = { .way = to == '*' ? URO_TX_BOTH : URO_TX_WIRE,
+    struct uro_tx tx = { .way = way_of(to),
                          .head_length = HEAD + 4,
                          .icrc = true,
                          .network_at = URO_ETHER_LEN,
