@@ -64,9 +64,9 @@ static void print_counters(const struct uro_device *device)
                     uro_counter_text((enum uro_counter)i));
 }
 
-static struct timespec exit_limit(void)
+static struct timespec exit_limit(bool waits)
 {
-    uro_time until = uro_host_wall_clock() + EXIT_WAIT_NS;
+    uro_time until = uro_host_wall_clock() + (waits ? EXIT_WAIT_NS : 0);
 
     return (struct timespec){ .tv_sec = (time_t)(until / 1000000000u),
                               .tv_nsec = (long)(until % 1000000000u) };
@@ -110,18 +110,18 @@ static void drain(struct uro_device *device)
 }
 
 /* Ends the service thread, disconnects from the peers and closes the port. Returns false if a
- * thread still uses the device: the caller must then not free the device. */
-URO_NODISCARD static bool finish(struct uro_device *device)
+ * thread still uses the device; then do not free it. @waits: gives the threads time. */
+URO_NODISCARD static bool finish(struct uro_device *device, bool waits)
 {
     linger(device);
-    struct timespec until = exit_limit();
+    struct timespec until = exit_limit(waits);
 
     atomic_store(&device->stopping, true);
     uro_service_wake_all(device);
     if (pthread_equal(pthread_self(), device->thread) ||
         pthread_timedjoin_np(device->thread, NULL, &until) != 0)
         return false;
-    if (pthread_mutex_timedlock(&device->mutex, &until) != 0)
+    if (!uro_progress_lock_until(device, &until))
         return false;
     if (uro_engine_rung(device->engine))
         (void)uro_round_send(device, uro_device_now());
@@ -140,15 +140,24 @@ URO_NODISCARD static bool finish(struct uro_device *device)
     return true;
 }
 
-/* Finishes all engines but the first. Returns false if finish() returned false for one of them. */
+/* Finishes all engines but the first. Returns false if finish() returned false for one of them.
+ * After such an engine of a common port, none of the others gets more time. */
 URO_NODISCARD static bool finish_others(struct uro_device *device)
 {
     bool finished = true;
 
     for (struct uro_device *other = device->next_engine; other != NULL; other = other->next_engine)
-        if (uro_device_started(other) && !finish(other))
+        if (uro_device_started(other) &&
+            !finish(other, finished || !uro_device_shares_port(device)))
             finished = false;
     return finished;
+}
+
+URO_NODISCARD static bool finish_engines(struct uro_device *device)
+{
+    const bool finished = finish_others(device);
+
+    return finish(device, finished || !uro_device_shares_port(device)) && finished;
 }
 
 static atomic_bool all_finished;
@@ -164,10 +173,8 @@ static void finish_all(void)
     uro_host_set_event_handlers(NULL);
     uro_host_set_conn_handlers(NULL);
     for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
-        if (uro_device_started(*device)) {
-            (void)!finish_others(*device);
-            (void)!finish(*device);
-        }
+        if (uro_device_started(*device))
+            (void)!finish_engines(*device);
     atomic_store(&all_finished, true);
 }
 
@@ -288,8 +295,7 @@ static struct uro_port *open_port(struct uro_device *device)
 {
     const struct uro_device_config *config = &device->config;
     const bool forked = uro_fork_generation() > 1;
-    const bool shared =
-        config->engines > 1 && !uro_port_driver_has(config->driver, URO_DRIVER_ENGINES);
+    const bool shared = uro_device_shares_port(device);
 
     if (shared && device->engine_index > 0)
         return uro_engines_port_join(device->first_engine->port, device->engine_index);
@@ -557,9 +563,7 @@ void uro_device_end(struct uro_device *device)
         connections->removed(device);
     if (!atomic_exchange(&device->gone, true))
         uro_host_event_handlers()->port_event(device, URO_PORT_GONE);
-    bool ended = !running || finish_others(device);
-    if (running && !finish(device))
-        ended = false;
+    const bool ended = !running || finish_engines(device);
     bool in_use = uro_quota_in_use(device);
     for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine) {
         engine->generation = URO_FORK_NEVER;

@@ -4,6 +4,7 @@
  * ibv_poll_cq on an empty CQ and ibv_post_* try the lock and run a round, so that a polling program
  * receives without a thread switch. sched.h decides when the service thread runs rounds instead.
  */
+#define _GNU_SOURCE /* pthread_mutex_timedlock */
 #include "host/progress.h"
 
 #include <pthread.h>
@@ -45,6 +46,26 @@ void uro_device_unlock(struct uro_device *device)
 bool uro_progress_try_lock(struct uro_device *device)
 {
     return atomic_load(&device->waiters) == 0 && pthread_mutex_trylock(&device->mutex) == 0;
+}
+
+bool uro_device_shares_port(const struct uro_device *device)
+{
+    return device->config.engines > 1 &&
+           !uro_port_driver_has(device->config.driver, URO_DRIVER_ENGINES);
+}
+
+bool uro_progress_lock_until(struct uro_device *device, const struct timespec *until)
+{
+    struct uro_device *engine = uro_device_shares_port(device) ? device->first_engine : NULL;
+
+    for (; engine != NULL; engine = engine->next_engine) {
+        if (engine == device)
+            continue;
+        if (pthread_mutex_timedlock(&engine->mutex, until) != 0)
+            return false;
+        (void)pthread_mutex_unlock(&engine->mutex);
+    }
+    return pthread_mutex_timedlock(&device->mutex, until) == 0;
 }
 
 /* ---- rounds of callers ----------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "base/probe.h"
 #include "host/sched.h"
@@ -135,6 +136,14 @@ void uro_progress_lock(struct uro_device *device);
 /* Takes the engine lock if it is free and no thread waits for it. Returns whether it took the
  * lock. */
 URO_NODISCARD bool uro_progress_try_lock(struct uro_device *device);
+/* Takes the engine lock of a device that ends. Returns false, without the lock, if a thread still
+ * keeps it at the time @until. With a common port, that is also so if a thread keeps the lock of
+ * another engine, because that thread may keep the lock of the port, too. It may be this thread,
+ * which then runs a signal handler. */
+URO_NODISCARD bool uro_progress_lock_until(struct uro_device *device, const struct timespec *until);
+
+/* Returns whether the engines of the device have a common port: io/engines/port.h. */
+bool uro_device_shares_port(const struct uro_device *device);
 
 /* Runs the service thread until the device stops. The port and the engine exist. */
 void uro_service_run(struct uro_device *device);
