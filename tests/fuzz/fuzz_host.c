@@ -63,6 +63,18 @@ void uro_progress_lock(struct uro_device *device)
     (void)pthread_mutex_lock(&device->mutex);
 }
 
+bool uro_progress_lock_until(struct uro_device *device, const struct timespec *until)
+{
+    (void)until;
+    return pthread_mutex_lock(&device->mutex) == 0;
+}
+
+bool uro_device_shares_port(const struct uro_device *device)
+{
+    (void)device;
+    return false;
+}
+
 void uro_device_lock(struct uro_device *device)
 {
     (void)pthread_mutex_lock(&device->mutex);
