@@ -9,8 +9,8 @@
  *
  *     uroce_engine_input()    takes frames that arrived
  *     uroce_engine_output()   runs the timers that are due, and returns the frames to send
- *     uroce_engine_event()    returns an event. Call it after the frames were sent: the first call
- *                             makes new completions visible
+ *     uroce_engine_event()    returns an event. Call it after the frames were sent, until it
+ *                             returns 0: these calls make new completions visible
  *     uroce_engine_next()     returns the time at which output() must be called even if nothing
  *                             arrives
  *
@@ -151,10 +151,10 @@ struct uroce_event {
     void *user;                 /* @user of the CQ, queue pair or SRQ */
 };
 
-/* Takes the next event. The first call after uroce_engine_output() makes new completions visible to
- * uroce_cq_poll(). Send the frames of uroce_engine_output() before this call: the peer then gets
- * its acknowledgement before the program acts on a message. Returns 1 when there is an event, 0
- * when there is none, or -EINVAL when an argument is NULL. */
+/* Takes the next event. These calls make new completions visible to uroce_cq_poll(): all of them
+ * are visible when a call has returned 0. Send the frames of uroce_engine_output() before this
+ * call: the peer then gets its acknowledgement before the program acts on a message. Returns 1 when
+ * there is an event, 0 when there is none, or -EINVAL when an argument is NULL. */
 int uroce_engine_event(struct uroce_engine *engine, struct uroce_event *event);
 
 /* Makes new completions visible to uroce_cq_poll() without taking an event. A program that takes
