@@ -78,7 +78,7 @@ static void close_port(struct uro_port *port)
     pthread_mutex_lock(&ports_lock);
     uro_icmp_suppress_stop(&dpdk->icmp_suppress);
     uro_queue_drop_all(dpdk);
-    uro_xdp_close(&dpdk->xdp); /* before the driver tries to remove a program of libxdp */
+    uro_xdp_close(&dpdk->xdp); /* before uro_nic_close(), whose driver then finds no program to remove */
     uro_remove_stop(dpdk);
     uro_nic_stop(dpdk);
     uro_wait_stop(dpdk);
@@ -90,8 +90,9 @@ static void close_port(struct uro_port *port)
     free(dpdk);
 }
 
-/* Closes our descriptors in a forked child, and the source descriptor of DPDK's driver. DPDK's
- * other descriptors are unknown here. */
+/* Closes descriptors of this port in a forked child, and the descriptor from which DPDK's driver
+ * reads frames. DPDK's other descriptors are unknown here. The descriptors of the XDP program and
+ * of dpdk->control stay open. */
 static void forked(struct uro_port *port)
 {
     struct uro_dpdk *dpdk = uro_dpdk_of(port);

@@ -12,7 +12,9 @@
 #include <xdp/libxdp.h>
 #include <xdp/xsk.h>
 
-static struct uro_xdp *current; /* port that is being opened; NULL: use libxdp's program */
+/* Program of the port that is being opened. NULL: the driver uses the program of xdp_prog=, or that
+ * of libxdp. */
+static struct uro_xdp *current;
 
 static struct {
     libbpf_print_fn_t bpf;

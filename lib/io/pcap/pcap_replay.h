@@ -18,9 +18,9 @@ struct uro_pcap_replay {
 };
 
 /* Feeds each remaining frame of @reader to the engine at its time, and runs the engine's timers in
- * between. Then continues for @linger ns. A frame with an earlier time than the frame before
- * arrives at that frame's time. A pause of more than three hours counts as three hours. Returns 0,
- * or
+ * between. Then continues for @linger ns. The time never goes back: a frame with an earlier
+ * recorded time arrives immediately after the frame before it. A pause of more than three hours
+ * counts as three hours. Returns 0, or
  *   -EBADMSG  see uro_pcap_read_next(); the frames before the damage were fed to the engine */
 URO_NODISCARD int uro_pcap_replay_run(struct uro_pcap_replay *replay, struct uro_pcap_read *reader,
                                       uro_time linger);

@@ -3,8 +3,8 @@
  *
  * The broker makes a socket for each QPN prefix, gives the sockets to the processes, and keeps a
  * descriptor of each socket. So if a process dies, the sockets keep their order in the kernel, and
- * the filter stays right. The broker reads its own socket, which gets the packets to queue pair 1,
- * and the ICMP errors of sockets that no process has.
+ * the filter stays right. The broker reads packets only from its own socket, which gets the packets
+ * to queue pair 1. It also reads the ICMP errors of the sockets that no process has.
  *
  *   broker.c             the listener, the sockets, and the processes that have them; decides which
  *                        process gets a datagram or an ICMP error
@@ -49,8 +49,9 @@ URO_NODISCARD int uro_broker_open(struct uro_broker *broker, const struct uro_gi
 void uro_broker_close(struct uro_broker *broker);
 
 /* Runs the broker until there has been no member for @idle_ms (-1: for ever), and no program that
- * `uroce run` started is alive. With a time limit, and without members and such programs, ends
- * earlier if a process of the same user with another XDG_RUNTIME_DIR needs the address. */
+ * `uroce run` started is alive. A process of the same user with another XDG_RUNTIME_DIR may need
+ * the address. If @idle_ms is not -1, the broker then ends earlier: as soon as there is neither a
+ * member nor such a program. */
 void uro_broker_serve(struct uro_broker *broker, int idle_ms);
 
 /* ---- for broker*.c only -------------------------------------------------- */
