@@ -2,17 +2,19 @@
 /* path_map.h - maps path names to the tree of files that `uroce run` made (app/tree.c).
  *
  *     /sys/class/infiniband             TREE/class/infiniband, which lists the kernel's devices too
- *     /sys/class/infiniband/DEVICE      TREE/class/infiniband/DEVICE, a link to the next one
+ *     /sys/class/infiniband/DEVICE      TREE/class/infiniband/DEVICE, a link to
+ *                                       TREE/devices/virtual/infiniband/DEVICE
  *     /sys/devices/virtual/infiniband   TREE/devices/virtual/infiniband
  *     /sys/class/infiniband_verbs...    TREE/class/infiniband_verbs...
  *     /dev/infiniband...                TREE/dev/infiniband...
  *     /sys/module/nvidia_peermem...     a name that does not exist; also nv_peer_mem and
  *                                       memory_peers, which are signs of GPUs that a card can read
  *
- * The path below a mapped name is mapped, too. A name is mapped only if the tree has the entry, and
- * the entry is not a link to that same name. Such a link is for a device of the kernel. A name that
- * leaves a directory by ".." is not mapped: /sys/class/infiniband/../net is /sys/class/net, and
- * /sys/class/infiniband/DEVICE/../../net is /sys/devices/virtual/net.
+ * The path below a mapped name is mapped, too. Except in the last row, a name is mapped only if the
+ * tree has the entry, and the entry is not a link to that same name. Such a link is for a device of
+ * the kernel. A ".." that leaves a directory leads to the machine's directory, not to one of the
+ * tree: /sys/class/infiniband/../net is /sys/class/net, and /sys/class/infiniband/DEVICE/../../net
+ * is /sys/devices/virtual/net. The resulting name is then mapped by the same rules.
  */
 #pragma once
 
