@@ -44,7 +44,9 @@ static struct uro_cq *make(struct uro_ibv_cq *cq, struct uro_device *engine)
     if (armed != URO_CQ_NOT_ARMED)
         uro_cq_arm(part, armed == URO_CQ_ARMED_SOLICITED);
     atomic_store(&cq->parts->cores[index], part);
-    if (atomic_load(&cq->parts->overrun)) /* the other side stores first, too: take_overrun() */
+    /* uro_cq_parts_take_overrun() sets `overrun` and then looks for parts. So either it sees this
+     * part, or `overrun` is set here. */
+    if (atomic_load(&cq->parts->overrun))
         uro_cq_fail(part);
     atomic_fetch_add(&cq->parts->count, 1);
     pthread_spin_unlock(&cq->lock);

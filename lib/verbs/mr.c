@@ -319,7 +319,8 @@ static struct range changed(const struct uro_ibv_mr *mr, int flags, void *addr, 
     return range;
 }
 
-/* Returns whether the arguments of ibv_rereg_mr() fit its flags, as libibverbs checks them. */
+/* Returns whether the arguments of ibv_rereg_mr() fit its flags. libibverbs makes the same checks,
+ * but the kernel checks that some flag is set. */
 static bool arguments_fit(int flags, const void *addr, size_t length, int access)
 {
     if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0)

@@ -10,5 +10,6 @@
 void uro_wait_hook_add(int fd);
 void uro_wait_hook_remove(int fd);
 
-/* Returns whether liburoce-paths.so is loaded. */
+/* Returns whether liburoce-paths.so has the hooks. The first uro_wait_hook_add() installs them if
+ * that library is loaded. */
 bool uro_wait_hook_installed(void);
