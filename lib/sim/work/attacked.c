@@ -18,7 +18,7 @@
 #define LAST_TIMEOUT 16u        /* ACK timeout, longer than any frame is in flight */
 #define OPENED       0x11u      /* first content of memory that a peer may read */
 #define OPCODES      32u        /* opcodes of a transport service */
-#define AHEAD        5u         /* PSNs that most forged PSNs may be ahead of the last PSN */
+#define AHEAD        5u         /* most forged PSNs are at most this far ahead of the last PSN */
 #define BEHIND       4u
 #define ASIDE        24u   /* limit of the distance of wrong addresses before a range, bytes */
 #define FORGED_LOW   0x30u /* lowest value of forged bytes, which differ from the canary */
@@ -26,8 +26,8 @@
 #define LENGTH_HUGE  0x80000000u
 #define DATAGRAM     1500u /* limit of the size of most datagrams, bytes */
 #define DATAGRAM_MAX 4200u /* more than any path takes */
-#define BTH_FLAGS    4u    /* bytes of the BTH before the destination QPN */
-#define BTH_REST     8u    /* bytes of the BTH after the destination QPN */
+#define BTH_FLAGS    4u    /* bytes of the BTH before the word with the destination QPN */
+#define BTH_REST     8u    /* offset in the BTH of the word after the destination QPN */
 
 /* Returns whether no peer and no attacker can make the queue pair fail: UC and UD. */
 static bool is_robust(const struct sim_endpoint *end)
