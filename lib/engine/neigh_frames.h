@@ -6,8 +6,9 @@
 #include "wire/arp.h"
 #include "wire/icmp.h"
 
-/* Sends an ARP request or neighbour solicitation: to the known MAC address if the next hop is KNOWN
- * or doubted, otherwise to all hosts. */
+/* Sends an ARP request or neighbour solicitation. The frame goes to the known MAC address if the
+ * next hop is KNOWN or doubted. Otherwise a request is broadcast, and a solicitation goes to the
+ * solicited-node multicast group. */
 void uro_neigh_send_request(struct uro_neigh *neigh, const struct uro_neigh_entry *entry);
 
 void uro_neigh_send_arp_reply(struct uro_neigh *neigh, const struct uro_arp *request);
