@@ -2,7 +2,7 @@
 /* directory.c - chooses the directory for the files of layout.h: the directory in UROCE_STATE_DIR,
  * or one of three others.
  *
- * Every process of a user must find the same directory, also by `su` and in another terminal.
+ * Every process of a user must find the same directory, also after `su` or in another terminal.
  * Therefore /dev/shm comes before XDG_RUNTIME_DIR, and TMPDIR is not used. /dev/shm is memory, so
  * that the kernel writes no counters to a disk.
  */
