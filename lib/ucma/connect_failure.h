@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* connect_failure.h - reports connections that were rejected or not answered, on stderr and in
- * `uroce why`. */
+ * `uroce why`. Rejections are on stderr only with log=all. */
 #pragma once
 
 #include "ucma/id.h"
