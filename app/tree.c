@@ -3,7 +3,7 @@
  *
  * The program and its children inherit a descriptor with a shared lock through exec. The kernel
  * releases the lock when the last of them ends, for whatever reason. A process that makes a tree
- * first removes the user's trees without a lock in the same directory.
+ * first removes the user's old trees in the same directory: those that no process has locked.
  */
 #define _GNU_SOURCE /* nftw, secure_getenv, vdprintf */
 #include "tree.h"
