@@ -78,7 +78,7 @@ static void close_port(struct uro_port *port)
     pthread_mutex_lock(&ports_lock);
     uro_icmp_suppress_stop(&dpdk->icmp_suppress);
     uro_queue_drop_all(dpdk);
-    uro_xdp_close(&dpdk->xdp); /* before uro_nic_close(), whose driver then finds no program to remove */
+    uro_xdp_close(&dpdk->xdp); /* first, so that uro_nic_close() finds no program to remove */
     uro_remove_stop(dpdk);
     uro_nic_stop(dpdk);
     uro_wait_stop(dpdk);
