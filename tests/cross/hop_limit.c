@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hop_limit.c - a library for LD_PRELOAD that makes every queue pair send with hop limit 64, the
- * default of sockets.
+/* hop_limit.c - a library for LD_PRELOAD that makes every connected queue pair send with hop limit
+ * 64, the default of sockets. The hop limit of datagrams is in the address handle, and is not
+ * changed.
  *
  * A datagram with another hop limit needs a control message. An emulator of a processor with the
  * other byte order may give the hop limit in that message to the kernel in the wrong order
