@@ -25,7 +25,7 @@ static struct uroce_engine_config config_of_engine(void)
     return config;
 }
 
-/* The struct is at the end of a page, and the next page cannot be read. */
+/* The struct is at the start of four readable pages, and the next page cannot be read. */
 static void engine_create__size_of_garbage__refused_without_reading_on(void **state)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = 4 * page;
