@@ -64,7 +64,8 @@ bool rxe_send(struct rxe *rxe, struct scene_packet *packet);
 /* Processes a response. Returns false when the response must wait until the model has gone back. */
 bool rxe_receive(struct rxe *rxe, const struct uro_frame *frame);
 
-/* Fires the timer of the model, with no response pending. */
+/* Fires the timer of the model. Has no effect if the queue pair is in error, or if the model must
+ * already go back. */
 void rxe_timeout(struct rxe *rxe);
 
 bool rxe_is_done(const struct rxe *rxe);

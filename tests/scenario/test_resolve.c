@@ -34,8 +34,8 @@ static void resolve__own_address__at_once(void **state)
     uro_engine_resolve_end(s->engine->engine, &resolve);
 }
 
-/* After 1.3 s, the neighbour entry fails and sends requests again. The resolution ends only at the
- * caller's deadline. */
+/* After nine requests, which take 2.6 s, the next hop is lost. Then the engine sends a request
+ * every second. The resolution ends only at the caller's deadline. */
 static void resolve__no_answer__times_out_as_requested(void **state)
 {
     struct twins *s = *state;

@@ -68,8 +68,8 @@ static bool has_bytes(const struct uro_opcode *op)
            (op->operation == URO_READ && op->role == URO_RESPONSE);
 }
 
-/* Delivers every opcode of the service, except the CNP, with one wrong field. All other fields are
- * right, even the expected PSN and the key. */
+/* Delivers every opcode of @service, except the CNP, with the wrong field of @guess, if any field
+ * of it is wrong. All other fields are right, including the PSN and the key. */
 static uint32_t throw_all(struct scene *s, enum uro_service service, const struct guess *guess)
 {
     uint32_t thrown = 0;
@@ -184,7 +184,8 @@ static void stranger__forged_requests_with_other_psns__write_nothing(void **stat
         scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = psn, .dma = 8));
     }
     scene_expect_silence(s, 0);
-    /* Far behind the expected PSN, no READ or atomic is remembered that could be executed again. */
+    /* So far behind the expected PSN, no responder resource has a READ or atomic that the engine
+     * could repeat. */
     for (uint32_t i = 0; i < GUESSES; i++) {
         uint32_t psn = (RQ_PSN - 70000 - uro_rng_below(&rng, 1u << 22)) & 0xffffff;
         scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .swap_add = 1));
@@ -239,8 +240,8 @@ static uint64_t guid_of_requests(uint8_t seed)
     return msg.value[URO_CM_CA_GUID];
 }
 
-/* A host that knows the MAC address and the QPN cannot send connection requests in the name of this
- * side. */
+/* A REQ with a CA GUID and QPN that are in use ends the connection of that queue pair. So the CA
+ * GUID depends on the secret seed, and not on the MAC address. */
 static void stranger__with_the_local_mac_address__cannot_compute_the_cm_guid(void **state)
 {
     (void)state;

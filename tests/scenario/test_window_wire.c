@@ -43,7 +43,6 @@ static void bind(struct scene *s, struct uroce_mw *window, uint32_t rkey, uint32
     scene_expect_sent(s, 70, UROCE_SUCCESS);
 }
 
-/* rule RSP.INVALIDATE */
 static void rc_send_inv__of_several_packets__last_packet_has_the_key(void **state)
 {
     (void)state;
