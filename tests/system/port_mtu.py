@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prints the largest payload of a packet on the first device's port, once for each line that it reads. Each time, it also creates
-a queue pair. All queue pairs created so far may send a datagram of that length.
+"""Prints the largest payload of a packet on the first device's port, once for each line that it reads. Each time, it also
+creates a queue pair. Then each queue pair created so far sends a datagram of that length to itself.
 
     uroce run --device 'uroce0:udp,ip=127.0.0.1' -- /usr/bin/python3 port_mtu.py
 """

@@ -162,7 +162,7 @@ def impair__while_a_stream_runs__changes_and_prints_the_plan(case: Case) -> None
         for changer in changers:
             changer.join()
         equal(problems, [])
-        has(pair.uroce_does(case, "impair", "uroce0", "off"), "without impair=")  # uroce0 is the server
+        has(pair.uroce_does(case, "impair", "uroce0", "off"), "without impair=")  # the server also has a uroce0
         shown = pair.uroce_does(case, "impair", "uroce0")
         has(shown, "(ib_write_bw)  off\n")
         assert int(re.search(r", delayed (\d+)", shown)[1]) > 0, shown
