@@ -260,7 +260,8 @@ static struct uro_listener *listen_to(struct uro_device *device, uint32_t number
     return listener;
 }
 
-/* The broker rejects requests for a service that the process did not announce. */
+/* If processes share an address, the port announces the services of this process to the hub. A port
+ * can announce LISTENERS services at one address, so further listeners are refused. */
 static void listens_to_many(void)
 {
     struct uro_device *device = first(DEVICE);

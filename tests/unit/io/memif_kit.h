@@ -33,8 +33,9 @@ bool kit_sleep_until(struct uro_port *port, bool up);
 /* Returns whether a sleep on the port's descriptors would end within @ms. */
 bool kit_wakes(struct uro_port *port, int ms);
 
-/* Returns a frame with the number @number, @length bytes and its own EtherType, or a RoCE packet
- * with @payload bytes. The frame is valid until the next call of either function. */
+/* kit_plain() returns a frame of @length bytes with an EtherType for experiments. kit_data()
+ * returns a RoCE packet with @payload bytes. Both contain @number. The frame is valid until the
+ * next call of either function. */
 const struct uro_tx *kit_plain(uint32_t number, uint32_t length);
 const struct uro_tx *kit_data(uint32_t number, uint32_t payload);
 
