@@ -338,8 +338,8 @@ def main():
     chosen = cases.plan(options.full, options.kernel)
     if "rxe" not in options.pair:
         chosen = [c for c in chosen if not c.impairment]
-    # Between two guests, cases with a setting or link of uroce are left out. Meetings stay: a meeting needs the link "udp" only
-    # so that the kernel has the addresses, and in a guest the kernel has them.
+    # Between two guests, cases with a setting or link of uroce are left out, except meetings. qperf, for example, needs the
+    # link "udp" only so that the kernel has the addresses. In a guest, the kernel has them.
     if options.pair == "rxe-rxe":
         chosen = [c for c in chosen if not c.settings and not c.link or c.meeting]
     elif options.pair != PAIRS[0] or options.link in ("vhost", *CARDS):
