@@ -6,6 +6,7 @@
 #include "api/api.h"
 
 #include "support/must.h"
+#include "support/patience.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -84,7 +85,7 @@ static void leave_in_a_round(void)
     struct ibv_wc wc;
 
     MUST(signal(SIGSEGV, leave) != SIG_ERR);
-    (void)alarm(TIME_MAX);
+    (void)alarm(patience(TIME_MAX));
     open_end(&ends[0], "uroce0");
     open_end(&ends[1], "uroce1");
     connect_end(&ends[0], &ends[1]);
