@@ -24,14 +24,14 @@ struct waiting {
 
 /* The port of an engine. Used by the thread that runs the engine, except `ring`. */
 struct port {
+    struct uro_frame_ring ring; /* frames to this engine; first, because it is aligned */
     struct uro_port port;
     struct device *device;
-    uint32_t index;
-    struct uro_frame_ring ring; /* frames to this engine */
-    bool lends_inner;           /* the frames of receive() are of the inner port */
     struct waiting waiting[URO_PORT_BURST];
-    uint32_t waiting_count;
     uint8_t *waiting_octets; /* memory of the frames of `waiting` */
+    uint32_t waiting_count;
+    uint32_t index;
+    bool lends_inner; /* the frames of receive() are of the inner port */
 };
 
 /* The state that all ports of a device use. */
