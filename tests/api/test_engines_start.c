@@ -249,7 +249,7 @@ static void start__a_later_engine_lacks_descriptors__second_start_works(void **s
     assert_int_equal(close(first), 0);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     for (rlim_t more = 2; more < 40; more += 2) {
-        int status;
+        int status = -1;
         const struct stderr_capture capture = capture_stderr_begin();
         const pid_t pid = fork();
         if (pid == 0)
