@@ -15,6 +15,10 @@
 #include "io/engines/steer.h"
 #include "wire/ether.h"
 
+/* Number of times that arm() is refused while frames wait for space. A peer that has stopped leaves
+ * no space for ever. The thread then sleeps, and each round of the host tries again. */
+#define ARM_REFUSALS 65536u
+
 /* A frame that an engine sends, and that did not fit everywhere yet. */
 struct waiting {
     uint32_t targets; /* engines and URO_STEER_WIRE that have not got the frame */
@@ -30,6 +34,7 @@ struct port {
     struct waiting waiting[URO_PORT_BURST];
     uint8_t *waiting_octets; /* memory of the frames of `waiting` */
     uint32_t waiting_count;
+    uint32_t arm_refusals; /* since frames were sent */
     uint32_t index;
     bool lends_inner; /* the frames of receive() are of the inner port */
 };
@@ -338,6 +343,8 @@ static uint32_t tx_free_count(struct uro_port *uro)
     while (sent < port->waiting_count && try_again(port, &port->waiting[sent]))
         sent++;
     port->waiting_count -= sent;
+    if (sent > 0)
+        port->arm_refusals = 0;
     memmove(port->waiting, port->waiting + sent, port->waiting_count * sizeof *port->waiting);
     if (port->waiting_count > 0)
         return 0;
@@ -374,7 +381,11 @@ static bool arm(struct uro_port *uro)
     struct port *port = port_of(uro);
     struct device *device = port->device;
 
-    if (port->waiting_count > 0 || !uro_frame_ring_arm(&port->ring))
+    if (port->waiting_count > 0 && port->arm_refusals < ARM_REFUSALS) {
+        port->arm_refusals++;
+        return false;
+    }
+    if (!uro_frame_ring_arm(&port->ring))
         return false;
     if (port->index != 0)
         return true;
@@ -561,7 +572,7 @@ static struct uro_port *open_port(struct device *device, uint32_t index)
     port->port.qpn_prefix = uro_steer_prefix(index);
     if (index != 0)
         port->port.flags &= ~(unsigned)URO_PORT_WAKES_DOWN;
-    port->waiting_count = 0;
+    port->waiting_count = port->arm_refusals = 0;
     port->lends_inner = false;
     uro_frame_ring_open(&port->ring);
     return &port->port;

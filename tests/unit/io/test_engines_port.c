@@ -273,6 +273,23 @@ static void arm__frames_wait_for_space__fails(void **state)
     assert_string_equal(sent(), "ab");
 }
 
+/* The peer may have stopped: the thread must not try for ever without sleep. */
+static void arm__frames_wait_for_a_link_that_stays_full__succeeds_at_last(void **state)
+{
+    uint32_t refused = 0;
+
+    (void)state;
+    inner.tx_free = 0;
+    const struct uro_tx tx = tx_of('w', 'a');
+    uro_port_transmit(ports[1], &tx, 1);
+    while (refused < 1000000 && !uro_port_arm(ports[1]))
+        refused++;
+    assert_in_range(refused, 1, 999999);
+    inner.tx_free = 1;
+    (void)uro_port_tx_free_count(ports[1]);
+    assert_string_equal(sent(), "a");
+}
+
 static void arm__other_engines__do_not_arm_the_inner_port(void **state)
 {
     (void)state;
@@ -360,6 +377,7 @@ int main(void)
         TEST(arm__inner_port_has_frames__fails_and_others_receive),
         TEST(arm__frames_in_the_ring__fails),
         TEST(arm__frames_wait_for_space__fails),
+        TEST(arm__frames_wait_for_a_link_that_stays_full__succeeds_at_last),
         TEST(arm__other_engines__do_not_arm_the_inner_port),
         TEST(sleep__a_frame_enters_the_ring__wakes_the_engine),
         TEST(sleep__a_group_frame__wakes_all_other_engines),
